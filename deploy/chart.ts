@@ -49,7 +49,7 @@ async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>>
   const services = await Promise.all([...STAGES, 'page'].map(async name => ({
     name,
     program: `services/${name}/main.ts`,
-    config: await configOf(`../services/${name}/config.ts`, `${name}Config`),
+    config: await importConfig(`../services/${name}/config.ts`, `${name}Config`),
   })))
   const tasks = [
     { name: 'provision', program: 'deploy/provision.ts', config: provisionConfig },
@@ -62,8 +62,8 @@ async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>>
     const stage = STAGES.find(stage => stage === name)
     const flow = stage === undefined
       ? { groups: [], writes: [] }
-      : { groups: groupsOf(stage), writes: topology.stages[stage].writes }
-    return [name, { program, ...flow, ...needsOf(config) }]
+      : { groups: listGroups(stage), writes: topology.stages[stage].writes }
+    return [name, { program, ...flow, ...collectNeeds(config) }]
   }))
 }
 
@@ -84,27 +84,27 @@ function composeSource (): string {
   return text.replace(place, (_, comment: string) => comment + keys.toSorted().join(''))
 }
 
-async function configOf (file: string, name: string): Promise<TObject> {
+async function importConfig (file: string, name: string): Promise<TObject> {
   const config = (await import(file) as Record<string, unknown>)[name]
   if (config === undefined) throw new Error(`${file} exports no ${name}`)
   return config as TObject
 }
 
-function groupsOf (stage: StageName): readonly ChartGroup[] {
-  const partitionsOf = new Map(allTopics().map(({ name, partitions }) => [name, partitions]))
+function listGroups (stage: StageName): readonly ChartGroup[] {
+  const partitionsByTopic = new Map(allTopics().map(({ name, partitions }) => [name, partitions]))
   return subscriptionsOf(stage).map(subscription => ({
     ...subscription,
-    partitions: Math.max(...subscription.topics.map(topic => partitionsOf.get(topic) ?? 1)),
+    partitions: Math.max(...subscription.topics.map(topic => partitionsByTopic.get(topic) ?? 1)),
   }))
 }
 
-function needsOf (config: TObject): Pick<ChartProgram, 'settings' | 'secrets'> {
+function collectNeeds (config: TObject): Pick<ChartProgram, 'settings' | 'secrets'> {
   const read = describeConfig(config).map(({ key, required, secret }) =>
     ({ key, required, secret: secret || ADDRESSES.includes(key) }))
-  const needOf = (secret: boolean): Need => Object.fromEntries(read
+  const pickNeeds = (secret: boolean): Need => Object.fromEntries(read
     .filter(setting => setting.secret === secret)
     .map(({ key, required }) => [key, required ? 'required' : 'optional']))
-  return { settings: needOf(false), secrets: needOf(true) }
+  return { settings: pickNeeds(false), secrets: pickNeeds(true) }
 }
 
 /**
@@ -113,9 +113,10 @@ function needsOf (config: TObject): Pick<ChartProgram, 'settings' | 'secrets'> {
  */
 function monitoringFiles (): ReadonlyMap<string, string> {
   const rules = ['recording.yml', 'alerts.yml'].map(name =>
-    [`rules/${name}`, rulesOf(textOf(`prometheus/${name}`))] as const)
+    [`rules/${name}`, scopeRules(readText(`prometheus/${name}`))] as const)
   const boards = readdirSync(new URL('grafana/dashboards', import.meta.url)).toSorted()
-    .map(name => [`dashboards/${name}`, boardOf(textOf(`grafana/dashboards/${name}`))] as const)
+    .map(name =>
+      [`dashboards/${name}`, scopeBoard(readText(`grafana/dashboards/${name}`))] as const)
   return new Map([...rules, ...boards])
 }
 
@@ -144,16 +145,16 @@ function scoped (query: string): string {
   })
 }
 
-const textOf = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8')
+const readText = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8')
 
-function rulesOf (text: string): string {
+function scopeRules (text: string): string {
   return text.replace(EXPRESSION, expression => {
     const [key = '', ...query] = expression.split(/(?<=^ *expr:)/)
     return key + scoped(query.join(''))
   })
 }
 
-function boardOf (text: string): string {
+function scopeBoard (text: string): string {
   const board: unknown = JSON.parse(text, (key, value: unknown) => {
     if (typeof value !== 'string') return value
     if (key === 'expr') return scoped(value)

@@ -16,7 +16,7 @@ export function writeGenerated (
   const outdated = [...files].filter(([file, text]) =>
     !existsSync(file) || readFileSync(file, 'utf8') !== text)
   if (check === true) {
-    const paths = [...outdated.map(([file]) => file), ...obsolete].map(pathOf)
+    const paths = [...outdated.map(([file]) => file), ...obsolete].map(relativePath)
     if (paths.length === 0) return
     console.error(`out of date (${paths.join(', ')}): run "npm run generate"`)
     process.exitCode = 1
@@ -25,12 +25,12 @@ export function writeGenerated (
   for (const [file, text] of outdated) {
     mkdirSync(new URL('.', file), { recursive: true })
     writeFileSync(file, text)
-    console.log(`wrote ${pathOf(file)}`)
+    console.log(`wrote ${relativePath(file)}`)
   }
   for (const file of obsolete) {
     rmSync(file)
-    console.log(`removed ${pathOf(file)}`)
+    console.log(`removed ${relativePath(file)}`)
   }
 }
 
-const pathOf = (file: URL) => relative('.', fileURLToPath(file))
+const relativePath = (file: URL) => relative('.', fileURLToPath(file))

@@ -10,17 +10,17 @@ const [DOCUMENT, CHANGELOG] = ['openapi.json', 'CHANGELOG.md']
 const read = (file: URL) => readFileSync(file, 'utf8')
 
 /** The operations of a document, with their summaries. */
-function operationsOf (text: string): ReadonlyMap<string, string> {
+function readOperations (text: string): ReadonlyMap<string, string> {
   const { paths } = JSON.parse(text) as OpenApiDocument
   return new Map(Object.entries(paths).flatMap(([path, item]) => Object.entries(item)
     .map(([method, { summary = '' }]) => [`${method.toUpperCase()} ${path}`, summary])))
 }
 
 const source = await openapiSource()
-const before = operationsOf(read(DOCUMENT))
+const before = readOperations(read(DOCUMENT))
 const today = new Date().toISOString().slice(0, 10)
 // An entry may be reworded: it is written once, when its operation is new in the document.
-const entries = [...operationsOf(source)].filter(([name]) => !before.has(name))
+const entries = [...readOperations(source)].filter(([name]) => !before.has(name))
   .map(([name, summary]) => `- ${today}: \`${name}\`: ${summary}.\n`)
 const heading = `## Within ${API_VERSION}\n\n`
 const changelog = read(CHANGELOG).replace(heading, () => heading + entries.join(''))

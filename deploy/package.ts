@@ -62,7 +62,7 @@ async function bundle (folder: string): Promise<void> {
   })
   await bundler.close()
   const modules = output.flatMap(file => file.type === 'chunk' ? file.moduleIds : [])
-  writeFileSync(join(folder, 'THIRD-PARTY-LICENSES'), noticesOf(modules))
+  writeFileSync(join(folder, 'THIRD-PARTY-LICENSES'), collectNotices(modules))
   const [types = ''] = generateDtsBundle([{
     filePath: join(root, `${ENTRY}.ts`),
     libraries: { inlinedLibraries: ['typebox'] },
@@ -72,7 +72,7 @@ async function bundle (folder: string): Promise<void> {
 }
 
 /** The licences of the packages that these modules are of. */
-function noticesOf (modules: readonly string[]): string {
+function collectNotices (modules: readonly string[]): string {
   const folders = new Set(modules.flatMap(id =>
     /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []))
   return [...folders].toSorted().map(folder => {

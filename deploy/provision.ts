@@ -63,7 +63,7 @@ export async function provision (
       'replicated, or remove the cluster.'])
   }
   const connection = kafkaConnectionOf(config)
-  const partitions = partitionsOf(config.TOPIC_PARTITIONS)
+  const partitions = readPartitions(config.TOPIC_PARTITIONS)
   await Promise.all([
     createTopics({ ...config, connection, partitions, say }),
     withAdmin(connection, admin =>
@@ -88,7 +88,7 @@ async function checkProvisioned (env: Env, say: Say): Promise<number> {
   const differences = await findDifferences({
     ...config,
     connection: kafkaConnectionOf(config),
-    partitions: partitionsOf(config.TOPIC_PARTITIONS),
+    partitions: readPartitions(config.TOPIC_PARTITIONS),
     accessRules: config.KAFKA_ACCESS_RULES,
     registryUrl: config.SCHEMA_REGISTRY_URL,
     registryPasswordFile: config.SCHEMA_REGISTRY_PASSWORD_FILE,
@@ -100,7 +100,7 @@ async function checkProvisioned (env: Env, say: Say): Promise<number> {
   return differences.length
 }
 
-function partitionsOf (text = ''): TopicPartitions {
+function readPartitions (text = ''): TopicPartitions {
   try {
     return parseTopicPartitions(text)
   } catch (error) {
@@ -127,13 +127,13 @@ async function registerSchemas (
         subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE,
       })
     } catch (cause) {
-      throw new Error(faultOf({ subject, url }, cause), { cause })
+      throw new Error(describeFault({ subject, url }, cause), { cause })
     }
   }
   say(`schemas: ${schemas.size} subjects registered`)
 }
 
-function faultOf (
+function describeFault (
   { subject, url }: { readonly subject: string, readonly url: string }, cause: unknown
 ): string {
   const reason = cause instanceof Error ? cause.message : String(cause)
@@ -166,11 +166,11 @@ if (import.meta.main) {
       say('provisioned')
     }
   } catch (error) {
-    console.error(error instanceof ConfigError ? error.message : reasonOf(error))
+    console.error(error instanceof ConfigError ? error.message : describeError(error))
     process.exit(1)
   }
 }
 
-function reasonOf (error: unknown): string {
+function describeError (error: unknown): string {
   return error instanceof Error ? `provision failed: ${error.message}` : 'provision failed'
 }

@@ -25,16 +25,16 @@ const primitives: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-function typeOf (avro: Avro): string {
+function toType (avro: Avro): string {
   if (typeof avro === 'string') return primitives[avro] ?? avro
-  if (Array.isArray(avro)) return avro.map(typeOf).join(' | ')
+  if (Array.isArray(avro)) return avro.map(toType).join(' | ')
   const { type, logicalType, items, fields } = avro as Exclude<Avro, string | readonly Avro[]>
   if (logicalType === 'texts') return 'readonly string[]'
-  if (items !== undefined) return `readonly ${arrayItem(typeOf(items))}[]`
+  if (items !== undefined) return `readonly ${arrayItem(toType(items))}[]`
   if (fields !== undefined) {
-    return `{ ${fields.map(field => `readonly ${field.name}: ${typeOf(field.type)}`).join(', ')} }`
+    return `{ ${fields.map(field => `readonly ${field.name}: ${toType(field.type)}`).join(', ')} }`
   }
-  return typeOf(type)
+  return toType(type)
 }
 
 function arrayItem (item: string): string {
@@ -49,11 +49,11 @@ function isOptional ({ type }: Field): boolean {
 
 function declaration (schema: RecordSchema): string {
   const fields = schema.fields.map(field => `  /** ${field.doc ?? ''} */\n` +
-    `  readonly ${field.name}${isOptional(field) ? '?' : ''}: ${typeOf(field.type)}`)
+    `  readonly ${field.name}${isOptional(field) ? '?' : ''}: ${toType(field.type)}`)
   return `/** ${schema.doc} */\nexport type ${schema.name} = {\n${fields.join('\n')}\n}\n`
 }
 
-function mapOf (name: string, doc: string, entries: readonly string[]): string {
+function toMapType (name: string, doc: string, entries: readonly string[]): string {
   return `/** ${doc} */\nexport type ${name} = {\n${entries.join('\n')}\n}\n`
 }
 
@@ -72,8 +72,8 @@ function typesSource (): string {
   return [
     '// Generated from the .avsc files by `npm run types`; do not edit.\n',
     ...schemas.map(({ schema }) => declaration(schema)),
-    mapOf('Values', 'The readable value of each topic.', values),
-    mapOf('SealedRows', 'What is sealed in the values of each topic that carries rows.', rows),
+    toMapType('Values', 'The readable value of each topic.', values),
+    toMapType('SealedRows', 'What is sealed in the values of each topic that carries rows.', rows),
   ].join('\n')
 }
 

@@ -31,11 +31,11 @@ async function receive (request: IncomingMessage): Promise<number> {
   const { event } = verified
   if (seen.has(event.id)) return 200
   seen.add(event.id)
-  console.log(textOf(event))
+  console.log(describe(event))
   return 200
 }
 
-function textOf (event: WebhookEvent): string {
+function describe (event: WebhookEvent): string {
   if (event.type === 'balance.low') {
     return `${event.type}: ${event.data.availableMicros} micros are left`
   }

@@ -99,7 +99,7 @@ function panelsJson (sections: readonly Section[]): readonly object[] {
 }
 
 function panelJson (panel: Panel, id: number, gridPos: object): object {
-  const { queries, unit, help } = askedOf(panel)
+  const { queries, unit, help } = askPanel(panel)
   const isStat = panel.stat === true
   return {
     id,
@@ -129,7 +129,7 @@ function panelJson (panel: Panel, id: number, gridPos: object): object {
   }
 }
 
-function askedOf (panel: Panel): Asked {
+function askPanel (panel: Panel): Asked {
   if (!('expr' in panel)) return askFor(panel)
   const { expr, legend = panel.title, unit, help } = panel
   return { queries: [{ expr, legend }], unit, help }

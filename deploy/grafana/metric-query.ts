@@ -85,8 +85,8 @@ export function askFor (shown: Shown): Asked {
     ? `${shown.sum === true ? 'sum' : 'max'}${group} (${selector})`
     : `sum${group} (${shown.inAll === true ? 'increase' : 'rate'}(${selector}[${range(shown)}]))`
   const expr = metric.includes('_micros') ? `${one} / ${MICROS_A_DOLLAR}` : one
-  const queries = [{ expr, legend: legend === '' ? titleOf(metric) : legend }]
-  return { queries, unit: unitOf(shown, type), help }
+  const queries = [{ expr, legend: legend === '' ? formatTitle(metric) : legend }]
+  return { queries, unit: chooseUnit(shown, type), help }
 }
 
 const range = ({ inAll }: Shown) => inAll === true ? '$__range' : '$__rate_interval'
@@ -101,7 +101,7 @@ function quantiles (metric: string, where: string, by: readonly string[]): reado
   }))
 }
 
-function unitOf ({ metric, inAll }: Shown, type: string): string {
+function chooseUnit ({ metric, inAll }: Shown, type: string): string {
   if (metric.includes('_micros')) return 'currencyUSD'
   if (metric.endsWith('_bytes')) return 'bytes'
   if (type === 'gauge') return metric.endsWith('_seconds') ? 's' : 'short'
@@ -110,4 +110,4 @@ function unitOf ({ metric, inAll }: Shown, type: string): string {
   return metric === 'stage_rows_total' ? 'suffix: rows/s' : 'ops'
 }
 
-const titleOf = (metric: string) => metric.replace(/_total$/, '').replaceAll('_', ' ')
+const formatTitle = (metric: string) => metric.replace(/_total$/, '').replaceAll('_', ' ')

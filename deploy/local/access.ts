@@ -77,7 +77,7 @@ export function openAccess (dataDir: string): Access | undefined {
   // Of several trusted certificates with one name, only one is ever found.
   const name = `embedded-stack-${randomBytes(4).toString('hex')}`
   const certificate = selfSigned(name, CERTIFICATE_VALID_MS)
-  const files = filesOf(folder)
+  const files = certificateFiles(folder)
   writeFileSync(files.key, certificate.key, { mode: 0o600 })
   writeFileSync(files.certificate, certificate.cert, { mode: 0o600 })
   // Who already trusts others goes on to trust them.
@@ -108,7 +108,7 @@ export function signInOf (
 
 /** The access as a part's own process reads it. */
 export function readAccess (folder: string): Access {
-  const files = filesOf(folder)
+  const files = certificateFiles(folder)
   const certificate = {
     cert: readFileSync(files.certificate, 'utf8'), key: readFileSync(files.key, 'utf8'),
   }
@@ -118,7 +118,7 @@ export function readAccess (folder: string): Access {
 const accessFolder = (dataDir: string): string => `${dataDir}/access`
 const accountsFile = (folder: string): string => `${folder}/accounts.json`
 
-const filesOf = (folder: string): Access['files'] => ({
+const certificateFiles = (folder: string): Access['files'] => ({
   certificate: `${folder}/certificate.pem`,
   key: `${folder}/key.pem`,
   authority: `${folder}/authority.pem`,

@@ -50,7 +50,7 @@ export async function startContainers (say: Say): Promise<Running> {
 }
 
 /** Publishes its ports on 127.0.0.1 only: the servers in the containers ask for no password. */
-async function containerOf (image: string) {
+async function createContainer (image: string) {
   const { GenericContainer } = await import('testcontainers')
   class LoopbackContainer extends GenericContainer {
     protected override async beforeContainerCreated (): Promise<void> {
@@ -68,7 +68,7 @@ type Note = (container: Promise<StartedTestContainer>) => Promise<StartedTestCon
 async function startKafka (note: Note): Promise<string> {
   const { Wait } = await import('testcontainers')
   const port = await freePort()
-  const container = (await containerOf(KAFKA_IMAGE))
+  const container = (await createContainer(KAFKA_IMAGE))
     .withExposedPorts({ container: 9092, host: port })
     .withEnvironment({
       KAFKA_NODE_ID: '1',
@@ -94,7 +94,7 @@ async function startKafka (note: Note): Promise<string> {
 async function startRegistry (note: Note): Promise<string> {
   const { Wait } = await import('testcontainers')
   const image = `apicurio/apicurio-registry-mem:${versionOf('registry')}`
-  const running = await note((await containerOf(image))
+  const running = await note((await createContainer(image))
     .withExposedPorts(8080)
     .withWaitStrategy(Wait.forHttp('/apis/ccompat/v7/subjects', 8080))
     .start())
@@ -110,7 +110,7 @@ async function startRedis (note: Note, role: 'state' | 'cache'): Promise<string>
     ],
     cache: ['--save', '', '--maxmemory', '512mb', '--maxmemory-policy', 'allkeys-lru'],
   }
-  const running = await note((await containerOf(REDIS_IMAGE))
+  const running = await note((await createContainer(REDIS_IMAGE))
     .withExposedPorts(6379)
     .withCommand(['redis-server', ...settings[role]])
     .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
@@ -120,7 +120,7 @@ async function startRedis (note: Note, role: 'state' | 'cache'): Promise<string>
 
 async function startClickhouse (note: Note): Promise<string> {
   const { Wait } = await import('testcontainers')
-  const running = await note((await containerOf(CLICKHOUSE_IMAGE))
+  const running = await note((await createContainer(CLICKHOUSE_IMAGE))
     .withExposedPorts(8123)
     // Without a password the image lets the default user in from inside the container only.
     .withEnvironment({ CLICKHOUSE_SKIP_USER_SETUP: '1' })

@@ -30,7 +30,7 @@ export async function kafkaParts (
       controller: await options.ports.port(`${name}-controller`),
     })
   }
-  const clusterId = clusterIdOf(options.dataDir)
+  const clusterId = ensureClusterId(options.dataDir)
   const specs = await Promise.all(names.map((name, index) =>
     nodePart(name, { ...options, jars, clusterId, cluster, id: index + 1 })))
   return { specs, brokers: cluster.map(({ broker }) => `127.0.0.1:${broker}`).join() }
@@ -60,7 +60,7 @@ async function nodePart (
     command: 'java',
     args: [...await javaArgs(512, jars), logging, ...classPath, 'kafka.Kafka', properties],
     dataDir,
-    ...readinessOf(ports.broker, clientConnection(ports.broker, access)),
+    ...createReadiness(ports.broker, clientConnection(ports.broker, access)),
     graceMs: 15_000,
   }
 }
@@ -78,7 +78,7 @@ function checkNumber (dataDir: string, names: readonly string[]): void {
 }
 
 /** All nodes of a cluster are formatted with the same id. */
-function clusterIdOf (dataDir: string): string {
+function ensureClusterId (dataDir: string): string {
   const file = `${dataDir}/kafka-cluster-id`
   if (existsSync(file)) return readFileSync(file, 'utf8')
   const id = newClusterId()
@@ -103,7 +103,7 @@ function newClusterId (): string {
 }
 
 /** A broker is ready when it answers and the controllers know it as one that serves. */
-function readinessOf (port: number, connection: KafkaConnection) {
+function createReadiness (port: number, connection: KafkaConnection) {
   let problem: unknown
   return {
     ready: async () => {

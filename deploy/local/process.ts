@@ -33,7 +33,7 @@ export type Child = {
 export const logFileOf = (spec: Pick<ProcessSpec, 'dataDir' | 'name'>): string =>
   `${spec.dataDir}/logs/${spec.name}.log`
 
-const pidFileOf = (spec: ProcessSpec): string => `${spec.dataDir}/pids/${spec.name}`
+const pidPath = (spec: ProcessSpec): string => `${spec.dataDir}/pids/${spec.name}`
 
 const setprivExists = (process.env.PATH ?? '').split(delimiter)
   .some((folder) => existsSync(`${folder}/setpriv`))
@@ -53,7 +53,7 @@ function endingWithParent (
  * starting process dies, however it dies (`setpriv`; where that is missing, the pid files tell).
  */
 export function startChild (spec: ProcessSpec): Child {
-  for (const file of [logFileOf(spec), pidFileOf(spec)]) {
+  for (const file of [logFileOf(spec), pidPath(spec)]) {
     mkdirSync(dirname(file), { recursive: true })
   }
   const log = openSync(logFileOf(spec), 'a')
@@ -64,12 +64,12 @@ export function startChild (spec: ProcessSpec): Child {
     detached: true,
   })
   closeSync(log)
-  const exited = exitOf(child).finally(() => rmSync(pidFileOf(spec), { force: true }))
-  if (child.pid !== undefined) writeFileSync(pidFileOf(spec), `${child.pid} ${spec.args.at(-1)}`)
+  const exited = waitForExit(child).finally(() => rmSync(pidPath(spec), { force: true }))
+  if (child.pid !== undefined) writeFileSync(pidPath(spec), `${child.pid} ${spec.args.at(-1)}`)
   return { pid: child.pid ?? -1, exited, kill: (signal) => { child.kill(signal) } }
 }
 
-function exitOf (child: ChildProcess): Promise<string> {
+function waitForExit (child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once('error', (error) => resolve(`could not be started: ${error.message}`))
     child.once('exit', (code, signal) =>

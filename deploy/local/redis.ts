@@ -23,7 +23,7 @@ const cacheSettings = [
   '--maxmemory-policy', 'allkeys-lru',
 ] as const
 
-const settingsOf = { state: stateSettings, cache: cacheSettings } as const
+const settingsByKind = { state: stateSettings, cache: cacheSettings } as const
 
 /** One of the two Redis servers. */
 export async function redisPart (
@@ -46,7 +46,7 @@ export async function redisPart (
     spec: {
       name,
       command: 'redis-server',
-      args: [...listening, '--bind', '127.0.0.1', '--dir', folder, ...settingsOf[role]],
+      args: [...listening, '--bind', '127.0.0.1', '--dir', folder, ...settingsByKind[role]],
       dataDir,
       ready: () => answersPing(port, account),
       graceMs: 10_000,
@@ -71,8 +71,8 @@ function settingsFile (
     // No client signs in as this user, but Redis replays transactions of its file with its rights.
     `user default off ${ALL_RIGHTS}`,
     ...role === 'state'
-      ? [userOf(redisState, ALL_RIGHTS)]
-      : [userOf(redisCache, ALL_RIGHTS), userOf(redisLimits, LIMITS_RIGHTS)],
+      ? [formatUser(redisState, ALL_RIGHTS)]
+      : [formatUser(redisCache, ALL_RIGHTS), formatUser(redisLimits, LIMITS_RIGHTS)],
   ]
   writeFileSync(file, settings.map(line => `${line}\n`).join(''), { mode: 0o600 })
   return file
@@ -80,7 +80,7 @@ function settingsFile (
 
 const ALL_RIGHTS = '~* &* +@all'
 
-const userOf = ({ username, password }: Account, rights: string): string =>
+const formatUser = ({ username, password }: Account, rights: string): string =>
   `user ${username} on >${password} ${rights}`
 
 /** A server that still loads its file accepts connections but answers PING with an error. */

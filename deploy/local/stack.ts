@@ -19,7 +19,7 @@ export type Stack = {
   /** What its clients need besides, as whom to trust; nothing for most stacks. */
   readonly trust: Readonly<Record<string, string>>
   /** As whom the services of each stage sign in; nothing where everybody is let in. */
-  readonly envOf: EnvOfStages
+  readonly envByStage: EnvOfStages
   /** The embedded parts by name; empty for the other sources. */
   readonly parts: readonly Supervised[]
   /** Resolves when every part answers; starts the ones that wait to be restarted. */
@@ -69,7 +69,13 @@ function outerStack (
   source: Source['kind'], addresses: Addresses, stop: () => Promise<void>
 ): Stack {
   return {
-    source, addresses, trust: {}, envOf: {}, parts: [], untilReady: async () => undefined, stop,
+    source,
+    addresses,
+    trust: {},
+    envByStage: {},
+    parts: [],
+    untilReady: async () => undefined,
+    stop,
   }
 }
 
@@ -98,8 +104,8 @@ async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
   options.say(`stack ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
   const trust: Stack['trust'] =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
-  const envOf = access === undefined ? {} : signInOf(access, addresses)
-  return { source: 'embedded', addresses, trust, envOf, parts, untilReady, stop }
+  const envByStage = access === undefined ? {} : signInOf(access, addresses)
+  return { source: 'embedded', addresses, trust, envByStage, parts, untilReady, stop }
 }
 
 /** Parts are installed one after the other, so that two downloads never share a package manager. */

@@ -64,10 +64,10 @@ async function compareTopics (
     .map(({ name }) => difference(name, ['topic', 'missing', 'there', PROVISION]))
   if (there.length === 0) return missing
   const { topics } = await admin.fetchTopicMetadata({ topics: there.map(({ name }) => name) })
-  const partitionsOf = new Map(topics.map(topic => [topic.name, topic.partitions]))
-  const settingsOf = await readSettings(admin, there)
+  const partitionsByTopic = new Map(topics.map(topic => [topic.name, topic.partitions]))
+  const settingsByTopic = await readSettings(admin, there)
   const differing = there.flatMap(topic => {
-    const partitions = partitionsOf.get(topic.name) ?? []
+    const partitions = partitionsByTopic.get(topic.name) ?? []
     const copies = Math.min(...partitions.map(({ replicas }) => replicas.length))
     const isAsMany = configuredPartitions(counts, topic.name) === undefined
       ? partitions.length >= topic.partitions
@@ -86,7 +86,7 @@ async function compareTopics (
         : [['replication', copies, replication,
             'kafka-reassign-partitions, or set TOPIC_REPLICATION'] as const],
       ...topicSettingsOf(topic, options).flatMap(({ name, value }) => {
-        const current = settingsOf.get(topic.name)?.all.get(name) ?? 'hidden'
+        const current = settingsByTopic.get(topic.name)?.all.get(name) ?? 'hidden'
         if (current === value) return []
         const variable = VARIABLES[name]
         return [[name, current, value, variable === undefined

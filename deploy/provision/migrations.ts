@@ -27,12 +27,12 @@ export function migrations (): readonly Migration[] {
     if (number !== index + 1) throw new Error(`migration ${name} should have number ${index + 1}`)
     const text = readFileSync(new URL(name, folder), 'utf8')
     const digest = createHash('sha256').update(text).digest('hex')
-    return { number, name, digest, statements: statementsOf(text) }
+    return { number, name, digest, statements: splitStatements(text) }
   })
 }
 
 /** The statements of a file, each ended by a semicolon at the end of a line. */
-function statementsOf (text: string): readonly string[] {
+function splitStatements (text: string): readonly string[] {
   return text.split(/;\s*$/m).map(statement => statement.trim())
     .filter(statement => statement.replace(/^\s*--.*$/gm, '').trim() !== '')
 }

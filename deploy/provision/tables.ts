@@ -30,7 +30,7 @@ export async function applyMigrations (
 ): Promise<void> {
   const clickhouse = connectClickhouse(url, { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile })
   try {
-    const database = await databaseOf(clickhouse, kind)
+    const database = await findDatabase(clickhouse, kind)
     const statementsFor = {
       single: { create: CREATE_TABLE, convert: (statement: string) => [statement] },
       replicated: {
@@ -61,7 +61,7 @@ const KINDS: Readonly<Record<string, Kind>> =
 const OWNERS = { single: 'one server', replicated: 'a cluster', cloud: 'ClickHouse Cloud' }
 
 /** The name of the database, once its tables are of the wanted kind. */
-async function databaseOf (clickhouse: ClickHouseClient, kind: Kind): Promise<string> {
+async function findDatabase (clickhouse: ClickHouseClient, kind: Kind): Promise<string> {
   const answer = await clickhouse.query({
     query: `
       SELECT currentDatabase() AS database,

@@ -53,13 +53,13 @@ async function plannedGrowth (
   const found = new Map(topics.map(({ name, partitions }) => [name, partitions.length]))
   const changes = there.map(({ name, partitions }) =>
     ({ name, from: found.get(name) ?? partitions, to: partitions }))
-  const faults = changes.flatMap(change => faultOf(change, configured) ?? [])
+  const faults = changes.flatMap(change => findFault(change, configured) ?? [])
   if (faults.length > 0) throw new Error(faults.join('; '))
   return changes.filter(({ from, to }) => from < to)
 }
 
 /** Why a change is impossible. Partitions that nobody configured may be more than wanted. */
-function faultOf ({ name, from, to }: Growth, configured: TopicPartitions): string | undefined {
+function findFault ({ name, from, to }: Growth, configured: TopicPartitions): string | undefined {
   if (from > to && configuredPartitions(configured, name) !== undefined) {
     return `${name} has ${from} partitions and Kafka cannot remove any: set TOPIC_PARTITIONS to ` +
       `at least ${from}`
@@ -69,14 +69,14 @@ function faultOf ({ name, from, to }: Growth, configured: TopicPartitions): stri
   if (why !== undefined) {
     return `${name} has ${from} partitions, not ${to}, and cannot grow: ${why}`
   }
-  return from < defaultOf(name)
-    ? `${name} has ${from} partitions, fewer than ${defaultOf(name)}, by which all messages of a ` +
-      'job meet in one. Wait until no job is open, then add some with kafka-topics --alter'
+  return from < defaultCount(name)
+    ? `${name} has ${from} partitions, fewer than ${defaultCount(name)}, by which all messages ` +
+      'of a job meet in one. Wait until no job is open, then add some with kafka-topics --alter'
     : undefined
 }
 
 /** The lowest number of partitions that can grow while jobs are open. */
-function defaultOf (name: string): number {
+function defaultCount (name: string): number {
   const topic = logicalTopic(name)?.topic
   if (topic === undefined || !TOPICS_BY_JOB.includes(topic)) return 0
   return allTopics().find(one => one.name === name)?.partitions ?? 0

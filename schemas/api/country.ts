@@ -10,13 +10,13 @@ const WITHOUT_PLAN = ['AQ', 'BV', 'GS', 'HM', 'PN', 'TF', 'UM']
 export const COUNTRY_CODES: readonly string[] = [...getCountries(), ...WITHOUT_PLAN].toSorted()
 
 /** Exactly those codes in any case, as a regular expression grouped by first letter. */
-export const COUNTRY_PATTERN = patternOf(COUNTRY_CODES)
+export const COUNTRY_PATTERN = buildPattern(COUNTRY_CODES)
 
-function patternOf (codes: readonly string[]): string {
+function buildPattern (codes: readonly string[]): string {
   const anyCase = (upper: string) => `[${upper}${upper.toLowerCase()}]`
   const firsts = [...new Set(codes.map(code => code.charAt(0)))].toSorted()
-  const secondsOf = (first: string) => codes.filter(code => code.startsWith(first)).toSorted()
+  const secondLetters = (first: string) => codes.filter(code => code.startsWith(first)).toSorted()
     .map(code => code.charAt(1)).join('')
-  const groups = firsts.map(first => anyCase(first) + anyCase(secondsOf(first)))
+  const groups = firsts.map(first => anyCase(first) + anyCase(secondLetters(first)))
   return `^(?:${groups.join('|')})$`
 }

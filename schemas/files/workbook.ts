@@ -431,7 +431,7 @@ async function readRows (
     isDone: () => added >= facts.maxRows,
     open: ({ name, attributes }) => {
       if (name === 'c') {
-        column = columnOf(attributes['r']) ?? column + 1
+        column = parseColumn(attributes['r']) ?? column + 1
         if (column >= MAX_SHEET_COLUMNS) throw workbookError(DAMAGED)
         kind = attributes['t'] ?? 'n'
         style = Number(attributes['s'] ?? 0)
@@ -462,7 +462,7 @@ async function readRows (
 }
 
 /** The index of a column, from a name such as `AB12`. */
-function columnOf (name = ''): number | undefined {
+function parseColumn (name = ''): number | undefined {
   let number = 0
   for (let at = 0; at < name.length; at++) {
     const letter = name.charCodeAt(at) - 64
@@ -501,25 +501,25 @@ function numberText (
 ): string {
   const number = Number(value)
   if (value === '' || !Number.isFinite(number)) return value
-  if (pattern === undefined) return digitsOf(number)
+  if (pattern === undefined) return formatDigits(number)
   const [positive = ''] = pattern.split(';')
   // Without colors, spaces of the width of a character, and padding.
   const plain = positive.replaceAll(/\[[^\]]*\]|[_*\\].|[\s"()-]/g, '')
   const isLong = Number.isInteger(number) && Math.abs(number) >= MIN_LONG
-  if (isLong && AMOUNT.test(plain) && SHORTENS.test(plain)) return digitsOf(number)
+  if (isLong && AMOUNT.test(plain) && SHORTENS.test(plain)) return formatDigits(number)
   try {
     const isDate = isFrom1904 && isDateFormat(pattern)
     const shown = format(pattern, isDate ? number + DAYS_BEFORE_1904 : number).trim()
-    return shown.startsWith('###') ? digitsOf(number) : shown
+    return shown.startsWith('###') ? formatDigits(number) : shown
   } catch {
-    return digitsOf(number)
+    return formatDigits(number)
   }
 }
 
 const SIGNIFICANT_DIGITS = 15
 
 /** A number without a power of ten, with the digits that spreadsheets keep. */
-function digitsOf (number: number): string {
+function formatDigits (number: number): string {
   if (Number.isSafeInteger(number)) return String(number)
   const [, sign = '', whole = '', fraction = '', power = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(number.toPrecision(SIGNIFICANT_DIGITS)) ?? []

@@ -290,7 +290,7 @@ async function restoreKeys (
     if (value === null) continue
     const { organization, class: keyClass, createdAt: createdAtMs, ...key } = await codec.decode(
       'organization.keys', value) as OrganizationKeyValue
-    const stored = { ...key, class: classOf(keyClass), createdAtMs }
+    const stored = { ...key, class: parseKeyClass(keyClass), createdAtMs }
     if (await restore(organization, stored)) restored += 1
   }
   metrics.count('recovery_actions_total', { kind: 'organization_key' }, restored)
@@ -367,10 +367,10 @@ export async function copiesInTopic (
 
 function parseKeyName (messageKeyText: string) {
   const [orgId = '', keyClass = '', version = ''] = messageKeyText.split(':')
-  return { orgId, class: classOf(keyClass), version: Number(version) }
+  return { orgId, class: parseKeyClass(keyClass), version: Number(version) }
 }
 
-function classOf (text: string): KeyClass {
+function parseKeyClass (text: string): KeyClass {
   const keyClass = KEY_CLASSES.find(name => name === text)
   if (keyClass === undefined) throw new Error(`topic ${KEYS} has a key of unknown class "${text}"`)
   return keyClass

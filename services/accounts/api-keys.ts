@@ -147,7 +147,7 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
 
     /** Those of these hashes of secrets that are of keys, valid or not; one read of Redis. */
     async findExisting (hashes: readonly string[]): Promise<ReadonlySet<string>> {
-      const existing = await redis.smismember(ACCOUNTS_KEY, ...hashes.map(keyOf))
+      const existing = await redis.smismember(ACCOUNTS_KEY, ...hashes.map(recordName))
       return new Set(hashes.filter((_hash, at) => existing[at] === 1))
     },
 
@@ -201,7 +201,7 @@ async function recordById (store: KeyStore, orgId: string, keyId: string) {
 async function createKey (deps: KeyDeps, key: NewKey): Promise<CreatedKey> {
   const { orgId, mode, scopes, createdBy = '', networks = [] } = key
   const name = (key.name ?? '').trim()
-  const expiresAtMs = await expiryOf(deps, key)
+  const expiresAtMs = await decideExpiry(deps, key)
   const secret = newApiKey(mode)
   const id = await deps.store.add({
     orgId,
@@ -251,7 +251,7 @@ function isNetwork (text: string): boolean {
 }
 
 /** When a new key expires; 0 for never. */
-async function expiryOf (
+async function decideExpiry (
   { now, maxDays }: KeyDeps, { orgId, expiresAtMs = 0 }: NewKey
 ): Promise<number> {
   if (expiresAtMs !== 0 && expiresAtMs <= now()) {
@@ -286,7 +286,7 @@ async function rollKey (
   const old = await recordById(deps.store, orgId, keyId)
   if (old === undefined || inactiveReason(old, now()) !== undefined) return undefined
   const { expiresAtMs } = old
-  const lifetimeMs = await lifetimeOf(deps.store, old)
+  const lifetimeMs = await remainingLifetime(deps.store, old)
   const longestMs = (await maxDays(orgId) ?? Infinity) * DAY_MS
   const endsAtMs = now() + Math.min(lifetimeMs, longestMs)
   const { expiresAtMs: _old, ...same } = old
@@ -303,11 +303,11 @@ async function rollKey (
 }
 
 /** The expiry of a replaced key ends its grace period; its successors have its lifetime. */
-async function lifetimeOf (store: KeyStore, key: KeyRecord): Promise<number> {
+async function remainingLifetime (store: KeyStore, key: KeyRecord): Promise<number> {
   const successor = key.replacedBy === ''
     ? undefined
     : await recordById(store, key.orgId, key.replacedBy)
-  if (successor !== undefined) return await lifetimeOf(store, successor)
+  if (successor !== undefined) return await remainingLifetime(store, successor)
   return key.expiresAtMs === 0 ? Infinity : key.expiresAtMs - key.createdAtMs
 }
 
@@ -356,7 +356,7 @@ type NewRecord =
 
 type KeyStore = ReturnType<typeof createKeyStore>
 
-const keyOf = (hash: string) => `key:${hash}`
+const recordName = (hash: string) => `key:${hash}`
 
 /** The keys in Redis: a record `key:<sha256>` each, listed by organization. */
 function createKeyStore (redis: RedisClient) {
@@ -364,7 +364,7 @@ function createKeyStore (redis: RedisClient) {
   return {
     /** @throws AccountsRecoveringError while a change of the key may be missing. */
     read: async (hash: string): Promise<KeyRecord | undefined> =>
-      parseRecord(hash, (await records.readCurrent(keyOf(hash)))?.fields ?? {}),
+      parseRecord(hash, (await records.readCurrent(recordName(hash)))?.fields ?? {}),
 
     /** Stores a new key and returns its id, which is safe to show. */
     async add (record: NewRecord): Promise<string> {
@@ -380,12 +380,12 @@ function createKeyStore (redis: RedisClient) {
         createdAt: String(record.createdAtMs),
         expiresAt: String(record.expiresAtMs),
       }
-      await records.change({ name: keyOf(hash), fields, from: 0, random: true })
-      return idOf(hash)
+      await records.change({ name: recordName(hash), fields, from: 0, random: true })
+      return publicId(hash)
     },
 
     async change (hash: string, fields: Readonly<Record<string, string>>): Promise<void> {
-      await records.change({ name: keyOf(hash), fields })
+      await records.change({ name: recordName(hash), fields })
     },
 
     /** Records the last use of a key, which does not change its revision. */
@@ -393,20 +393,20 @@ function createKeyStore (redis: RedisClient) {
       hash: string, use: { readonly atMs: number, readonly from: string }
     ): Promise<void> {
       const fields = { lastUsedAt: String(use.atMs), lastUsedFrom: use.from }
-      await redis.hset(accountKey(keyOf(hash)), fields)
+      await redis.hset(accountKey(recordName(hash)), fields)
     },
 
     /** The keys of an organization in the order they were made. */
     async list (orgId: string): Promise<KeyRecord[]> {
       const hashes = await redis.zrange(keysOfOrganization(orgId), '0', '-1')
       const keys = await Promise.all(hashes.map(async hash =>
-        parseRecord(hash, (await records.read(keyOf(hash)))?.fields ?? {})))
+        parseRecord(hash, (await records.read(recordName(hash)))?.fields ?? {})))
       return keys.filter(record => record !== undefined)
     },
   }
 }
 
-function idOf (hash: string): string {
+function publicId (hash: string): string {
   return `key_${hash.slice(0, 16)}`
 }
 
@@ -417,7 +417,7 @@ function parseRecord (
   if (org === undefined || mode === undefined || !isMode(mode)) return undefined
   const time = (name: string) => Number(fields[name] ?? 0)
   return {
-    id: fields.id ?? idOf(hash),
+    id: fields.id ?? publicId(hash),
     hash,
     orgId: org,
     mode,

@@ -18,7 +18,7 @@ export type RootKeySettings<C extends KeyClass = KeyClass> =
   { readonly [Name in `${Uppercase<C>}_ROOT_KEY_ACTIVE`]: string }
 
 /** The root keys of a class; throws ConfigError for an invalid setting. */
-function rootKeysOf<C extends KeyClass> (
+function openRootKeys<C extends KeyClass> (
   keyClass: C, config: RootKeySettings<C>, metrics?: RootKeyMetrics
 ): RootKeys {
   const [setting, activeSetting] = rootKeys[keyClass]
@@ -40,7 +40,7 @@ export function connectOrganizationKeys<C extends KeyClass> (
   connected.set(state, shared)
   const keys = shared.get(keyClass) ?? createOrganizationKeys({
     class: keyClass,
-    roots: rootKeysOf(keyClass, config, metrics),
+    roots: openRootKeys(keyClass, config, metrics),
     store: createOrganizationKeyStore(state),
     ...metrics && { metrics },
   })
@@ -51,10 +51,10 @@ export function connectOrganizationKeys<C extends KeyClass> (
 /** The keys of organizations of all classes, for commands of operators. */
 export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
   const store = createOrganizationKeyStore(redis)
-  const keysOf = <C extends KeyClass>(keyClass: C) =>
+  const openKeys = <C extends KeyClass>(keyClass: C) =>
     connectOrganizationKeys(keyClass, config as RootKeySettings<C>, { state: redis })
   const roots = Object.fromEntries(KEY_CLASSES.map(keyClass =>
-    [keyClass, rootKeysOf(keyClass, config)])) as Readonly<Record<KeyClass, RootKeys>>
+    [keyClass, openRootKeys(keyClass, config)])) as Readonly<Record<KeyClass, RootKeys>>
   const checkRootKeys = async () =>
     refuseUnknownRootKeys(await readRootKeyHolders(redis), roots)
   const add = async (orgId: string, version: number): Promise<void> => {
@@ -64,9 +64,9 @@ export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
   return {
     store,
     roots,
-    results: keysOf('results'),
-    webhooks: keysOf('webhooks'),
-    partners: keysOf('partners'),
+    results: openKeys('results'),
+    webhooks: openKeys('webhooks'),
+    partners: openKeys('partners'),
     /**
      * Creates the keys of all classes for an organization that does not exist yet.
      * @throws UsageError when a running process lacks a root key that would wrap them.

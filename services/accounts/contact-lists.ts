@@ -101,7 +101,7 @@ function parseEntry (text: string): Entry | undefined {
   if (domainPart === undefined && labelsIn(domain) > MAX_LABELS) return undefined
   if (domainPart === undefined) return { shape: `domain:${labelsIn(domain)}`, value: domain }
   const local = compact.slice(0, -domainPart.length - 1)
-  return { shape: 'address', value: addressOf(local, domain) }
+  return { shape: 'address', value: joinAddress(local, domain) }
 }
 
 /** The ASCII form of each takes up to 0.2 ms. */
@@ -121,7 +121,7 @@ async function parseEntries (
   for (const [index, { text, kind }] of texts.entries()) {
     if (index % ENTRIES_PER_STEP === 0) await eventLoop.yield('bulk', orgId)
     const entry = parseEntry(kind === undefined ? text : completed(text.trim(), kind))
-    const isWanted = kind === undefined || (entry !== undefined && kindOf(entry) === kind)
+    const isWanted = kind === undefined || (entry !== undefined && entryKind(entry) === kind)
     if (entry !== undefined && isWanted) {
       entries.push(entry)
       continue
@@ -139,7 +139,7 @@ async function parseEntries (
 }
 
 /** The kind of an entry, by its shape. */
-function kindOf ({ shape }: Entry): EntryKind {
+function entryKind ({ shape }: Entry): EntryKind {
   const kind = ENTRY_KINDS.find(name => shape.startsWith(name)) ?? 'address'
   return shape === 'domain:1' ? 'tld' : kind
 }
@@ -169,7 +169,7 @@ const labelsIn = (domain: string) => domain.split('.').length
  * Rows keep the case of the local part, which names one mailbox, and the quotes around one that
  * needs them; entries have none.
  */
-const addressOf = (local: string, domain: string) =>
+const joinAddress = (local: string, domain: string) =>
   `${local.normalize('NFC').toLowerCase().replace(/^"(.*)"$/, '$1')}@${domain}`
 
 /** The names of the entries that decide about one, the most specific first. */
@@ -178,14 +178,14 @@ function namesFor ({ shape, value }: Entry, { shapes, lengths }: Lists): readonl
   const [kind = ''] = shape.split(':', 1)
   const isPhone = kind === 'number' || kind === 'prefix'
   const general = isPhone ? 'prefix' : kind === 'mx' ? 'mx' : 'domain'
-  const names = kind === shape && shapes.has(shape) ? [nameOf({ shape, value })] : []
+  const names = kind === shape && shapes.has(shape) ? [entryName({ shape, value })] : []
   const wider = lengths.get(general) ?? []
   if (wider.length === 0) return names
   const labels = isPhone ? [] : value.slice(value.lastIndexOf('@') + 1).split('.')
   for (const length of wider) {
     if (length > (isPhone ? value.length : labels.length)) continue
     const part = isPhone ? value.slice(0, length) : labels.slice(-length).join('.')
-    names.push(nameOf({ shape: `${general}:${length}`, value: part }))
+    names.push(entryName({ shape: `${general}:${length}`, value: part }))
   }
   return names
 }
@@ -198,14 +198,14 @@ function lengthsIn (shapes: ReadonlySet<string>): ReadonlyMap<string, readonly n
 }
 
 /** The name of the record with the key of an organization's lists and the shapes of its entries. */
-const listsOf = (orgId: string) => `lists:${orgId}`
+const recordName = (orgId: string) => `lists:${orgId}`
 const KEY_FIELD = 'key'
 const SHAPES_FIELD = 'shapes'
 const KEY_BYTES = 32
 const DIGEST_BYTES = 12
 /** Digests are spread over so many hashes, so that Redis stores each in its compact form. */
 const BUCKETS = 4_096
-const bucketsOf = (orgId: string) => globalKey(`list:${orgId}:`)
+const bucketNames = (orgId: string) => globalKey(`list:${orgId}:`)
 /** Hash: the version of the last change, by organization. */
 const VERSIONS_KEY = globalKey('lists:versions')
 /** Stream: changes that the topic `contact.lists` has not acknowledged. */
@@ -377,7 +377,7 @@ export class ContactLists {
   async change (orgId: string, changes: readonly ListChange[]): Promise<void> {
     const entries = await parseEntries(changes, orgId)
     const wanted = new Map(entries.map((entry, index) =>
-      [nameOf(entry), { entry, action: changes[index]?.action ?? 'remove' }] as const))
+      [entryName(entry), { entry, action: changes[index]?.action ?? 'remove' }] as const))
     const added = [...wanted.values()].filter(({ action }) => action !== 'remove')
     if (added.length > 0) await this.#checkRoom(orgId, added.length)
     await this.#countChanges(orgId, wanted.size)
@@ -387,7 +387,7 @@ export class ContactLists {
     for (const action of [...LIST_ACTIONS, 'remove'] as const) {
       const names = [...wanted].flatMap(([name, change]) =>
         change.action === action ? [name] : [])
-      await unlessLocked(listsOf(orgId), () => this.#send(orgId, lists, { names, action }))
+      await unlessLocked(recordName(orgId), () => this.#send(orgId, lists, { names, action }))
     }
   }
 
@@ -396,12 +396,12 @@ export class ContactLists {
     { names, action }: { readonly names: readonly string[], readonly action: string }
   ): Promise<void> {
     const keys = [
-      VERSIONS_KEY, LISTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, bucketsOf(orgId), countsKey(orgId),
+      VERSIONS_KEY, LISTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, bucketNames(orgId), countsKey(orgId),
     ]
     let change: string | undefined
     for (const some of batchesOf(names, ENTRIES_OF_CALL)) {
       await eventLoop.yield('bulk', orgId)
-      const text = [orgId, action, digestsOf(lists, some), lists.run]
+      const text = [orgId, action, digestNames(lists, some), lists.run]
       change = await this.#apply(keys, text) as string
     }
     if (change === undefined) return
@@ -416,8 +416,8 @@ export class ContactLists {
   /** The numbers of entries. */
   async count (orgId: string): Promise<ListCounts> {
     const counts = await this.#redis.hgetall(countsKey(orgId))
-    const countOf = (action: ListAction) => Number(counts[action[0] ?? ''] ?? 0)
-    return { allow: countOf('allow'), block: countOf('block'), suppress: countOf('suppress') }
+    const counted = (action: ListAction) => Number(counts[action[0] ?? ''] ?? 0)
+    return { allow: counted('allow'), block: counted('block'), suppress: counted('suppress') }
   }
 
   /**
@@ -431,7 +431,7 @@ export class ContactLists {
     return await this.#find(orgId, () => contacts.map(contact => {
       const at = contact.lastIndexOf('@')
       if (at < 0) return { shape: 'number', value: contact }
-      return { shape: 'address', value: addressOf(contact.slice(0, at), contact.slice(at + 1)) }
+      return { shape: 'address', value: joinAddress(contact.slice(0, at), contact.slice(at + 1)) }
     }))
   }
 
@@ -469,7 +469,7 @@ export class ContactLists {
       const candidates = readEntries().map(entry => namesFor(entry, lists))
       const actions = await this.#actions(orgId, lists, new Set(candidates.flat()))
       // A later run may have lost entries, until the topic restored them.
-      if (await this.#records.currentRun(listsOf(orgId)) !== run) {
+      if (await this.#records.currentRun(recordName(orgId)) !== run) {
         this.#lists.delete(orgId)
         continue
       }
@@ -487,7 +487,7 @@ export class ContactLists {
     const all = [...names]
     const actions = new Map<string, ListAction>()
     for (const some of batchesOf(all, ENTRIES_OF_CALL)) {
-      const letters = await this.#findDigests([bucketsOf(orgId)], [digestsOf(lists, some)])
+      const letters = await this.#findDigests([bucketNames(orgId)], [digestNames(lists, some)])
       for (const [at, letter] of [...String(letters)].entries()) {
         const action = LIST_ACTIONS.find(([first]) => first === letter)
         if (action !== undefined) actions.set(some[at]!, action)
@@ -508,11 +508,11 @@ export class ContactLists {
     // The run is read first: if the record is of a later one, changes are refused, and look-ups
     // are repeated.
     const [run, record] = await Promise.all([
-      this.#records.currentRun(listsOf(orgId)), this.#records.readCurrent(listsOf(orgId)),
+      this.#records.currentRun(recordName(orgId)), this.#records.readCurrent(recordName(orgId)),
     ])
     const { [KEY_FIELD]: wrapped = '', [SHAPES_FIELD]: shapes = '' } = record?.fields ?? {}
     if (wrapped === '') return { run, record, lists: undefined }
-    const key = await this.#keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), bindingOf(orgId))
+    const key = await this.#keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), buildBinding(orgId))
     return { run, record, key, lists: listsWith(run, key, new Set(shapes.split(' '))) }
   }
 
@@ -526,9 +526,9 @@ export class ContactLists {
       const all = new Set([...lists?.shapes ?? [], ...shapes])
       if (all.size === (lists?.shapes.size ?? 0)) return lists
       const wrapped = record?.fields[KEY_FIELD] ??
-        (await this.#keys.wrap(orgId, key, bindingOf(orgId))).toString('base64')
+        (await this.#keys.wrap(orgId, key, buildBinding(orgId))).toString('base64')
       const fields = { [KEY_FIELD]: wrapped, [SHAPES_FIELD]: [...all].join(' ') }
-      const name = listsOf(orgId)
+      const name = recordName(orgId)
       if (!await this.#records.change({ name, from: record?.revision ?? 0, fields })) continue
       this.#lists.delete(orgId)
       return listsWith(run, key, all)
@@ -553,16 +553,16 @@ export class ContactLists {
   }
 }
 
-const bindingOf = (orgId: string) => ['contact-lists', orgId]
+const buildBinding = (orgId: string) => ['contact-lists', orgId]
 
-const nameOf = ({ shape, value }: Entry) => `${shape} ${value}`
+const entryName = ({ shape, value }: Entry) => `${shape} ${value}`
 
 function listsWith (run: string, key: Buffer, shapes: ReadonlySet<string>): Lists {
   return { run, mac: createShortMac(key, DIGEST_BYTES), shapes, lengths: lengthsIn(shapes) }
 }
 
 /** The digests of names, one after another. */
-function digestsOf ({ mac }: Lists, names: readonly string[]): Buffer {
+function digestNames ({ mac }: Lists, names: readonly string[]): Buffer {
   const digests = Buffer.alloc(names.length * DIGEST_BYTES)
   const write = mac('')
   for (const [index, name] of names.entries()) write(name, digests, index * DIGEST_BYTES)
@@ -573,8 +573,8 @@ function digestsOf ({ mac }: Lists, names: readonly string[]): Buffer {
 export async function wrappedListsKey (
   redis: RedisClient, orgId: string
 ): Promise<readonly Wrapped[]> {
-  return await wrappedFields(createAccountRecords(redis), listsOf(orgId),
-    [{ field: KEY_FIELD, binding: bindingOf(orgId), class: 'results' }])
+  return await wrappedFields(createAccountRecords(redis), recordName(orgId),
+    [{ field: KEY_FIELD, binding: buildBinding(orgId), class: 'results' }])
 }
 
 const CHANGES_AT_ONCE = 100
@@ -621,7 +621,7 @@ export async function restoreListChanges (
   const restore = script(redis, { name: 'restore-lists', source: RESTORE, numberOfKeys: 3 })
   let restored = 0
   for (const { organization, version, action, digests } of changes) {
-    const keys = [VERSIONS_KEY, bucketsOf(organization), countsKey(organization)]
+    const keys = [VERSIONS_KEY, bucketNames(organization), countsKey(organization)]
     restored += Number(await restore(keys, [organization, version, action, digests]))
   }
   return restored
@@ -630,7 +630,7 @@ export async function restoreListChanges (
 /** Deletes the entries of an erased organization. It needs no key. */
 export async function eraseContactLists (redis: RedisClient, orgId: string): Promise<void> {
   const pipeline = redis.pipeline()
-  for (let bucket = 0; bucket < BUCKETS; bucket++) pipeline.unlink(`${bucketsOf(orgId)}${bucket}`)
+  for (let bucket = 0; bucket < BUCKETS; bucket++) pipeline.unlink(`${bucketNames(orgId)}${bucket}`)
   pipeline.unlink(countsKey(orgId))
   for (const [error] of await pipeline.exec() ?? []) if (error !== null) throw error
 }

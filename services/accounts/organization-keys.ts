@@ -125,13 +125,13 @@ export function createOrganizationKeyStore (redis: RedisClient) {
 
     /** Replaces the wrapped bytes of a version; false if they are no longer those of `before`. */
     replace: async (orgId: string, before: OrganizationKey, wrapped: Buffer): Promise<boolean> => {
-      const args = [fieldOf(before), textOf(before), textOf({ ...before, wrapped })]
+      const args = [toField(before), serialize(before), serialize({ ...before, wrapped })]
       return await replace([organizationKeysKey(orgId)], args) === 1
     },
 
     /** Deletes one version. */
     remove: async (orgId: string, key: Pick<OrganizationKey, 'class' | 'version'>) => {
-      await redis.hdel(organizationKeysKey(orgId), fieldOf(key), `${fieldOf(key)}/shipped`)
+      await redis.hdel(organizationKeysKey(orgId), toField(key), `${toField(key)}/shipped`)
     },
 
     /** Organizations with unshipped keys, at most `limit`. */
@@ -141,7 +141,7 @@ export function createOrganizationKeyStore (redis: RedisClient) {
     /** Records that the topic has these keys of an organization. */
     markShipped: async (orgId: string, keys: readonly OrganizationKey[]): Promise<void> => {
       const names = [organizationKeysKey(orgId), ORGANIZATION_KEYS_OUTBOX]
-      await markShipped(names, [orgId, String(Date.now()), ...keys.map(fieldOf)])
+      await markShipped(names, [orgId, String(Date.now()), ...keys.map(toField)])
     },
 
     /**
@@ -183,7 +183,7 @@ async function addKey (
   const keys = [
     organizationKeysKey(orgId), accountKey(name), ACCOUNTS_RUN_KEY, ORGANIZATION_KEYS_OUTBOX,
   ]
-  const outcome = await add(keys, [orgId, fieldOf(key), textOf(key), String(key.version)])
+  const outcome = await add(keys, [orgId, toField(key), serialize(key), String(key.version)])
   if (outcome === 'erased') throw new OrganizationErasedError(orgId)
   if (outcome === 'recovering') throw new AccountsRecoveringError(name)
   if (outcome === 'exists') throw new Error(`organization ${orgId} exists: it had a first key`)
@@ -193,9 +193,9 @@ async function restoreKey (
   redis: RedisClient, orgId: string, key: OrganizationKey
 ): Promise<boolean> {
   const name = organizationKeysKey(orgId)
-  const differs = await redis.hget(name, fieldOf(key)) !== textOf(key)
-  if (differs) await redis.hset(name, fieldOf(key), textOf(key))
-  await redis.hsetnx(name, `${fieldOf(key)}/shipped`, String(Date.now()))
+  const differs = await redis.hget(name, toField(key)) !== serialize(key)
+  if (differs) await redis.hset(name, toField(key), serialize(key))
+  await redis.hsetnx(name, `${toField(key)}/shipped`, String(Date.now()))
   return differs
 }
 
@@ -203,19 +203,19 @@ async function restoreMissing (
   redis: RedisClient, orgId: string, key: OrganizationKey
 ): Promise<boolean> {
   const name = organizationKeysKey(orgId)
-  if (await redis.hexists(name, fieldOf(key)) === 1) return false
-  await redis.hsetnx(name, `${fieldOf(key)}/shipped`, String(Date.now()))
-  await redis.hsetnx(name, fieldOf(key), textOf(key))
+  if (await redis.hexists(name, toField(key)) === 1) return false
+  await redis.hsetnx(name, `${toField(key)}/shipped`, String(Date.now()))
+  await redis.hsetnx(name, toField(key), serialize(key))
   // An erasure during the read marks the organization before it deletes the keys.
   const isErased = await redis.hexists(accountKey(`org:${orgId}`), ERASED_FIELD) === 1
   if (isErased) await redis.del(name)
   return !isErased
 }
 
-const fieldOf = ({ class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>) =>
+const toField = ({ class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>) =>
   `${keyClass}/${version}`
 
-function textOf ({ wrapped, public: publicKey, createdAtMs }: OrganizationKey): string {
+function serialize ({ wrapped, public: publicKey, createdAtMs }: OrganizationKey): string {
   return JSON.stringify([wrapped.toString('base64'), publicKey.toString('base64'), createdAtMs])
 }
 

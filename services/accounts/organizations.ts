@@ -39,7 +39,7 @@ export type Organizations = ReturnType<typeof createOrganizations>
 
 const CACHED_POLICIES = 10_000
 
-const keyOf = (orgId: string) => `org:${orgId}`
+const recordName = (orgId: string) => `org:${orgId}`
 
 /** A random id that begins with the time. */
 export const newOrganizationId = (nowMs = Date.now()): string => newId('org', nowMs)
@@ -65,13 +65,13 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
     async create (name: string, id = newOrganizationId(now())): Promise<Organization> {
       const createdAtMs = now()
       const fields = { name, createdAt: String(createdAtMs) }
-      await records.change({ name: keyOf(id), fields, from: 0, random: true })
+      await records.change({ name: recordName(id), fields, from: 0, random: true })
       return { id, name, createdAtMs, policy: DEFAULT_POLICY }
     },
 
     /** Changes its policy. Throws RangeError for a value out of range. */
     async setPolicy (orgId: string, change: PolicyChange): Promise<void> {
-      await records.change({ name: keyOf(orgId), fields: fieldsOfPolicy(change) })
+      await records.change({ name: recordName(orgId), fields: fieldsOfPolicy(change) })
       policies.forget(orgId)
     },
 
@@ -81,7 +81,7 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
      */
     async markErased (orgId: string): Promise<void> {
       if ((await find(records, orgId))?.erasedAtMs !== undefined) return
-      await records.change({ name: keyOf(orgId), fields: { [ERASED_FIELD]: String(now()) } })
+      await records.change({ name: recordName(orgId), fields: { [ERASED_FIELD]: String(now()) } })
       policies.forget(orgId)
     },
 
@@ -122,7 +122,7 @@ function createPolicies (records: AccountRecords, now: () => number) {
   const load = async (orgId: string): Promise<Terms> => {
     const readAtMs = now()
     // Not the whole record: it has all endpoints of its webhooks.
-    const terms = termsOf(await records.readCurrentFields(keyOf(orgId), FIELDS))
+    const terms = parseTerms(await records.readCurrentFields(recordName(orgId), FIELDS))
     cache.set(orgId, { readAtMs, ...terms })
     return terms
   }
@@ -146,14 +146,14 @@ function createPolicies (records: AccountRecords, now: () => number) {
 }
 
 async function find (records: AccountRecords, orgId: string): Promise<Organization | undefined> {
-  const { fields = {} } = await records.read(keyOf(orgId)) ?? {}
+  const { fields = {} } = await records.read(recordName(orgId)) ?? {}
   const { name, createdAt, [ERASED_FIELD]: erasedAt } = fields
   if (name === undefined) return undefined
   return {
     id: orgId,
     name,
     createdAtMs: Number(createdAt),
-    policy: policyOf(fields),
+    policy: parsePolicy(fields),
     ...erasedAt !== undefined && { erasedAtMs: Number(erasedAt) },
   }
 }
@@ -219,11 +219,11 @@ const DEFAULT_TERMS: Terms = {
 }
 
 /** The terms in the values of `FIELDS`. */
-function termsOf (values: readonly (string | null)[]): Terms {
+function parseTerms (values: readonly (string | null)[]): Terms {
   const fields = Object.fromEntries(FIELDS.map((name, index) => [name, values[index] ?? undefined]))
   const of = (mode: Mode) => fields[subscriptionsField(mode)] ?? null
   return {
-    policy: policyOf(fields),
+    policy: parsePolicy(fields),
     isErased: fields[ERASED_FIELD] !== undefined,
     subscriptions: { live: of('live'), test: of('test') },
   }
@@ -247,7 +247,7 @@ function fieldsOfPolicy (change: PolicyChange): Readonly<Record<string, string>>
 }
 
 /** The policy in stored fields, clamped to the allowed ranges. */
-function policyOf (fields: Readonly<Record<string, string | undefined>>): Policy {
+function parsePolicy (fields: Readonly<Record<string, string | undefined>>): Policy {
   const set = NAMES.flatMap(name => {
     const { min, max } = POLICY_RANGES[name]
     const value = Math.min(Math.max(Number(fields[name]), min), max)

@@ -65,8 +65,8 @@ type Context = Options & { readonly now: () => number, readonly records: Account
 
 const KEY_BYTES = 32
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
-const keyOf = (name: string) => `partner:${name}`
-const aadOf = (name: string, keyId: string) => ['partner-key', name, keyId]
+const recordName = (name: string) => `partner:${name}`
+const buildAad = (name: string, keyId: string) => ['partner-key', name, keyId]
 
 const VERSION = `
 local revisions = {}
@@ -124,7 +124,7 @@ export function createPartners ({ redis, keys, now = Date.now }: Options) {
 
     async find (name: string): Promise<Partner | undefined> {
       const stored = await read(name)
-      return stored === undefined ? undefined : partnerOf(stored, now())
+      return stored === undefined ? undefined : toPartner(stored, now())
     },
 
     /** The wrapped keys of all partners. */
@@ -134,7 +134,7 @@ export function createPartners ({ redis, keys, now = Date.now }: Options) {
      * The keys that have not expired, oldest first. Each opens contacts. The oldest seals results,
      * so that clients without the newer keys can read them until their key expires.
      */
-    keysOf: (name: string) => keysOf(context, name),
+    keysOf: (name: string) => readKeys(context, name),
   }
 }
 
@@ -145,17 +145,17 @@ export async function readPartners (redis: RedisClient, nowMs = Date.now()): Pro
   const registrations =
     await Promise.all(names.toSorted().map(name => readStored({ records }, name)))
   return registrations.flatMap(registration =>
-    registration === undefined ? [] : [partnerOf(registration.stored, nowMs)])
+    registration === undefined ? [] : [toPartner(registration.stored, nowMs)])
 }
 
-async function keysOf (
+async function readKeys (
   context: Context, name: string
 ): Promise<PartnerKeys | undefined> {
   const stored = (await readStored(context, name))?.stored
   if (stored === undefined) return undefined
   const [oldest, ...newer] = await Promise.all(unexpired(stored, context.now()).map(
     ({ id, wrapped }) => context.keys.unwrap(
-      stored.orgId, Buffer.from(wrapped, 'base64'), aadOf(name, id))))
+      stored.orgId, Buffer.from(wrapped, 'base64'), buildAad(name, id))))
   if (oldest === undefined) throw new Error(`partner ${name} has no unexpired key`)
   return [oldest, ...newer]
 }
@@ -175,7 +175,7 @@ async function newKey (
 ): Promise<{ readonly key: Buffer, readonly stored: StoredKey }> {
   const key = randomBytes(KEY_BYTES)
   const id = keyIdOf(key)
-  const wrapped = await keys.wrap(orgId, key, aadOf(name, id))
+  const wrapped = await keys.wrap(orgId, key, buildAad(name, id))
   return {
     key,
     stored: { id, createdAtMs: now(), expiresAtMs: 0, wrapped: wrapped.toString('base64') },
@@ -223,7 +223,7 @@ function write (
   how: { readonly from: number, readonly random?: boolean }
 ): Promise<boolean> {
   const fields = { registration: JSON.stringify(stored) }
-  return records.change({ ...how, name: keyOf(stored.name), fields })
+  return records.change({ ...how, name: recordName(stored.name), fields })
 }
 
 async function wrappedKeys (context: Context): Promise<Wrapped[]> {
@@ -233,7 +233,7 @@ async function wrappedKeys (context: Context): Promise<Wrapped[]> {
     return keys.map(({ id, wrapped }): Wrapped => ({
       orgId,
       pieces: [{
-        class: 'partners', bytes: Buffer.from(wrapped, 'base64'), binding: aadOf(name, id),
+        class: 'partners', bytes: Buffer.from(wrapped, 'base64'), binding: buildAad(name, id),
       }],
       replace: ([fresh]) => replaceKey(context, { name, wrapped, fresh }),
     }))
@@ -258,7 +258,7 @@ async function replaceKey (
 async function readStored (
   { records }: Pick<Context, 'records'>, name: string
 ): Promise<{ readonly revision: number, readonly stored: Stored } | undefined> {
-  const { revision = 0, fields = {} } = await records.read(keyOf(name)) ?? {}
+  const { revision = 0, fields = {} } = await records.read(recordName(name)) ?? {}
   const text = fields['registration']
   return text === undefined ? undefined : { revision, stored: JSON.parse(text) as Stored }
 }
@@ -267,7 +267,7 @@ function withoutKey ({ wrapped: _wrapped, ...key }: StoredKey): PartnerKey {
   return key
 }
 
-function partnerOf (stored: Stored, nowMs: number): Partner {
+function toPartner (stored: Stored, nowMs: number): Partner {
   if (!isMode(stored.mode)) throw new Error(`partner ${stored.name} has no mode`)
   const keys = unexpired(stored, nowMs).map(withoutKey)
   const { types = 'text' } = stored

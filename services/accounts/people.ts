@@ -58,10 +58,10 @@ const MAX_ADDRESS_CHARACTERS = 254
 /** ASCII only: letters of other alphabets look like these, and some become these in lower case. */
 const ADDRESS = /^[\x21-\x3f\x41-\x7e]+@[a-z0-9-]+(\.[a-z0-9-]+)+$/i
 
-const nameOf = (orgId: string) => `org:${orgId}`
+const recordName = (orgId: string) => `org:${orgId}`
 /** Field of `org:<id>`: its people, as JSON that the organization's key wraps. */
 const PEOPLE_FIELD = 'people'
-const bindingOf = (orgId: string) => ['people', orgId]
+const buildBinding = (orgId: string) => ['people', orgId]
 
 type Options = {
   readonly redis: RedisClient
@@ -133,7 +133,7 @@ export function createPeople ({ redis, keys, messageKeys, now = Date.now }: Opti
      * who has never signed in is found by the verified address, and from then on by this account
      * only: the next holder of an address gets no access.
      */
-    membershipsOf: (identity: Identity) => membershipsOf({ redis, index }, records, identity),
+    membershipsOf: (identity: Identity) => findMemberships({ redis, index }, records, identity),
   }
 }
 
@@ -146,11 +146,11 @@ function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & In
   const records = createAccountRecords(redis)
   /** A revision of 0 without an organization that may have people. */
   const read = async (orgId: string): Promise<{ revision: number, list: List }> => {
-    const { revision = 0, fields = {} } = await records.readCurrent(nameOf(orgId)) ?? {}
+    const { revision = 0, fields = {} } = await records.readCurrent(recordName(orgId)) ?? {}
     if (fields[ERASED_FIELD] !== undefined) return { revision: 0, list: [] }
     const wrapped = fields[PEOPLE_FIELD] ?? ''
     if (wrapped === '') return { revision, list: [] }
-    const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), bindingOf(orgId))
+    const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), buildBinding(orgId))
     return { revision, list: JSON.parse(text.toString()) as List }
   }
   return {
@@ -172,9 +172,9 @@ function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & In
           throw new PeopleError('This is the last owner of the organization. Make another person ' +
             'an owner first.')
         }
-        const name = nameOf(orgId)
+        const name = recordName(orgId)
         const content = Buffer.from(JSON.stringify(edited.list))
-        const wrapped = await keys.wrap(orgId, content, bindingOf(orgId))
+        const wrapped = await keys.wrap(orgId, content, buildBinding(orgId))
         const fields = {
           [PEOPLE_FIELD]: wrapped.toString('base64'),
           [PEOPLE_INDEX_FIELD]: index.fieldOf(edited.list),
@@ -191,14 +191,14 @@ function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & In
 export async function wrappedPeople (
   redis: RedisClient, orgId: string
 ): Promise<readonly Wrapped[]> {
-  return await wrappedFields(createAccountRecords(redis), nameOf(orgId),
-    [{ field: PEOPLE_FIELD, binding: bindingOf(orgId), class: 'webhooks' }])
+  return await wrappedFields(createAccountRecords(redis), recordName(orgId),
+    [{ field: PEOPLE_FIELD, binding: buildBinding(orgId), class: 'webhooks' }])
 }
 
 /** Deletes what is stored of the people of an erased organization. It needs no key. */
 export async function erasePeople (redis: RedisClient, orgId: string): Promise<void> {
   const records = createAccountRecords(redis)
-  const name = nameOf(orgId)
+  const name = recordName(orgId)
   const { fields = {} } = await records.read(name) ?? {}
   if ((fields[PEOPLE_FIELD] ?? '') === '') return
   // The sets come first: without the record nothing says which ones list the organization.
@@ -206,7 +206,7 @@ export async function erasePeople (redis: RedisClient, orgId: string): Promise<v
   await records.change({ name, fields: { [PEOPLE_FIELD]: '', [PEOPLE_INDEX_FIELD]: '[]' } })
 }
 
-async function membershipsOf (
+async function findMemberships (
   { redis, index }: Indexed, records: PeopleRecords, given: Identity
 ): Promise<readonly Membership[]> {
   const identity = { ...given, email: addressIn(given.email) ?? '' }
@@ -244,7 +244,7 @@ function addressIn (email: string): string | undefined {
 function newPerson ({ email, role, createdBy }: NewPerson, nowMs: number): Person {
   return {
     id: newId('per', nowMs),
-    email: addressOf(email),
+    email: parseAddress(email),
     role,
     createdBy,
     createdAtMs: nowMs,
@@ -254,7 +254,7 @@ function newPerson ({ email, role, createdBy }: NewPerson, nowMs: number): Perso
   }
 }
 
-function addressOf (email: string): string {
+function parseAddress (email: string): string {
   const address = addressIn(email)
   if (address === undefined) {
     throw new PeopleError(`"${email.trim()}" is not an e-mail address: use one like ` +
@@ -287,10 +287,10 @@ type PersonIndex = ReturnType<typeof createPersonIndex>
  */
 function createPersonIndex (messageKeys: MessageKeySettings['MESSAGE_KEYS']) {
   const keys = subkeysOf(messageKeys, 'people')
-  const digestsOf = (...parts: readonly string[]) => keys.map(key =>
+  const computeDigests = (...parts: readonly string[]) => keys.map(key =>
     createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex'))
-  const ofAddress = (email: string) => digestsOf('address', email)
-  const ofAccount = (issuer: string, subject: string) => digestsOf('account', issuer, subject)
+  const ofAddress = (email: string) => computeDigests('address', email)
+  const ofAccount = (issuer: string, subject: string) => computeDigests('account', issuer, subject)
   return {
     /** The sets of the organizations that may have a person with this account or address. */
     keysOf: ({ email, issuer, subject }: IndexedPerson): readonly string[] =>

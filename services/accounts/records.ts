@@ -146,7 +146,7 @@ export function createAccountRecords (redis: RedisClient) {
   return {
     /** The record; undefined if it does not exist. */
     read: async (name: string): Promise<AccountRecord | undefined> =>
-      recordOf(await redis.hgetall(accountKey(name))),
+      parseRecord(await redis.hgetall(accountKey(name))),
 
     /**
      * The record, if no change of it can be missing.
@@ -155,7 +155,7 @@ export function createAccountRecords (redis: RedisClient) {
     readCurrent: async (name: string): Promise<AccountRecord | undefined> => {
       const flat = ifCurrent<string>(
         name, await readCurrent([accountKey(name), ACCOUNTS_RUN_KEY], []))
-      return recordOf(Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, index) =>
+      return parseRecord(Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, index) =>
         [flat[2 * index] ?? '', flat[2 * index + 1] ?? ''])))
     },
 
@@ -208,7 +208,7 @@ function ifCurrent<T> (name: string, answer: unknown): readonly T[] {
   return values
 }
 
-function recordOf (fields: Readonly<Record<string, string>>): AccountRecord | undefined {
+function parseRecord (fields: Readonly<Record<string, string>>): AccountRecord | undefined {
   if (Object.keys(fields).length === 0) return undefined
   return { revision: Number(fields['revision'] ?? 0), fields }
 }

@@ -32,17 +32,17 @@ export type SignInCodes = ReturnType<typeof createSignInCodes>
 
 /** The codes in sign-in links. Each is valid once, within ten minutes. */
 export function createSignInCodes (redis: Pick<Redis, 'set' | 'getdel'>) {
-  const keyOf = (code: string) => `page:sign-in:${secretDigest(code)}`
+  const codeKey = (code: string) => `page:sign-in:${secretDigest(code)}`
   return {
     async create (subject: SignedIn): Promise<string> {
       const code = newSessionSecret()
-      await redis.set(keyOf(code), JSON.stringify(subject), 'PX', SIGN_IN_LINK_MS)
+      await redis.set(codeKey(code), JSON.stringify(subject), 'PX', SIGN_IN_LINK_MS)
       return code
     },
 
     /** The subject of a code, which is used up; undefined for unknown and expired codes. */
     async redeem (code: string): Promise<SignedIn | undefined> {
-      const text = await redis.getdel(keyOf(code))
+      const text = await redis.getdel(codeKey(code))
       return text === null ? undefined : JSON.parse(text) as SignedIn
     },
   }
@@ -68,7 +68,7 @@ export function createSessions ({ redis, limits, now = Date.now }: {
   readonly limits: SessionLimits,
   readonly now?: () => number
 }) {
-  const keyOf = (id: string) => `page:session:${secretDigest(id)}`
+  const sessionKey = (id: string) => `page:session:${secretDigest(id)}`
   const timeToLiveMs = ({ endsAtMs }: Session) => Math.min(limits.idleMs, endsAtMs - now())
   return {
     /** Creates a session. Its id goes into the cookie and nowhere else. */
@@ -78,27 +78,27 @@ export function createSessions ({ redis, limits, now = Date.now }: {
       const id = newSessionSecret()
       const endsAtMs = now() + limits.maxMs
       const session = { subject, token: newSessionSecret(), endsAtMs, authenticatedAtMs }
-      await redis.set(keyOf(id), JSON.stringify(session), 'PX', timeToLiveMs(session))
+      await redis.set(sessionKey(id), JSON.stringify(session), 'PX', timeToLiveMs(session))
       return { id, session }
     },
 
     /** Finds a session and restarts its idle time; undefined when it does not exist. */
     async find (id: string): Promise<Session | undefined> {
-      const text = await redis.get(keyOf(id))
+      const text = await redis.get(sessionKey(id))
       if (text === null) return undefined
       const session = JSON.parse(text) as Session
       const leftMs = timeToLiveMs(session)
       if (leftMs <= 0) return undefined
-      await redis.pexpire(keyOf(id), leftMs)
+      await redis.pexpire(sessionKey(id), leftMs)
       return session
     },
 
     /** Whether a session exists. Does not restart its idle time. */
-    exists: async (id: string): Promise<boolean> => await redis.exists(keyOf(id)) === 1,
+    exists: async (id: string): Promise<boolean> => await redis.exists(sessionKey(id)) === 1,
 
     /** Ends a session in all processes at once. */
     async end (id: string): Promise<void> {
-      await redis.del(keyOf(id))
+      await redis.del(sessionKey(id))
     },
   }
 }
@@ -107,18 +107,18 @@ export type Nonces = ReturnType<typeof createNonces>
 
 /** Nonces of forms that create a secret: submitting such a form again creates no second secret. */
 export function createNonces (redis: Pick<Redis, 'set' | 'del'>) {
-  const keyOf = (nonce: string) => `page:once:${secretDigest(nonce)}`
+  const nonceKey = (nonce: string) => `page:once:${secretDigest(nonce)}`
   return {
     create: newSessionSecret,
 
     /** True the first time a nonce is used. */
     async use (nonce: string): Promise<boolean> {
-      return nonce !== '' && await redis.set(keyOf(nonce), '1', 'PX', NONCE_MS, 'NX') !== null
+      return nonce !== '' && await redis.set(nonceKey(nonce), '1', 'PX', NONCE_MS, 'NX') !== null
     },
 
     /** Lets a nonce be used once more, because its form was refused. */
     async free (nonce: string): Promise<void> {
-      await redis.del(keyOf(nonce))
+      await redis.del(nonceKey(nonce))
     },
   }
 }

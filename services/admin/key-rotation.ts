@@ -167,10 +167,10 @@ async function findDamaged (
 function withoutDamaged (
   organizations: KeysByOrganization, damaged: readonly Damaged[]
 ): KeysByOrganization {
-  const nameOf = (organization: string, key: StoredKey) => `${organization} ${key.class}`
-  const names = new Set(damaged.map(({ organization, key }) => nameOf(organization, key)))
+  const keyName = (organization: string, key: StoredKey) => `${organization} ${key.class}`
+  const names = new Set(damaged.map(({ organization, key }) => keyName(organization, key)))
   return new Map([...organizations].map(([organization, keys]) =>
-    [organization, keys.filter(key => !names.has(nameOf(organization, key)))]))
+    [organization, keys.filter(key => !names.has(keyName(organization, key)))]))
 }
 
 async function rewrapByRoot (

@@ -143,7 +143,7 @@ export function redisRecordCache (
       const nothing = new Array<undefined>(tokenCount(tokens)).fill(undefined)
       const records = nothing.length === 0
         ? nothing
-        : await attempt(() => findRecords(scripts, entriesOf(scope, tokens)), nothing)
+        : await attempt(() => findRecords(scripts, toEntries(scope, tokens)), nothing)
       const hits = records.filter(record => record !== undefined).length
       const { service } = scope
       metrics?.count('cache_lookups_total', { service, outcome: 'found' }, hits)
@@ -153,16 +153,16 @@ export function redisRecordCache (
     claim: async (scope, tokens, { job, leaseMs: ms, usable }) => {
       const rows = tokenCount(tokens)
       if (rows === 0) return []
-      const leases = new Array<string>(rows).fill(leaseOf(job))
+      const leases = new Array<string>(rows).fill(leaseValue(job))
       const claimed = await attempt(() =>
-        claimEntries(scripts, entriesOf(scope, tokens), { values: leases, ms, usable }), [])
+        claimEntries(scripts, toEntries(scope, tokens), { values: leases, ms, usable }), [])
       return leases.map((_, row) => claimed[row] ?? 'mine')
     },
     store: async (scope, tokens, records) => {
       const rows = [...records.keys()].filter(row => isVerdict(records[row]))
       if (rows.length === 0) return
       const values = records.filter(isVerdict).map(createWriter())
-      await attempt(() => Promise.all(entriesOf(scope, tokens).map((entries, index) => {
+      await attempt(() => Promise.all(toEntries(scope, tokens).map((entries, index) => {
         const ttlMs = index === 0 ? MAX_FRESHNESS_MS : OTHER_VERSION_TTL_MS
         return scripts.put(pickEntries(entries, rows), values, ttlMs)
       })), undefined)
@@ -177,12 +177,12 @@ export function redisRecordCache (
     },
     release: async (scope, tokens, job) => {
       if (tokenCount(tokens) === 0) return
-      await attempt(() => Promise.all(entriesOf(scope, tokens).map(entries =>
-        scripts.release(entries, leaseOf(job)))), undefined)
+      await attempt(() => Promise.all(toEntries(scope, tokens).map(entries =>
+        scripts.release(entries, leaseValue(job)))), undefined)
     },
     erase: async (scope, tokens) => {
       if (tokenCount(tokens) === 0) return
-      for (const entries of entriesOf(scope, tokens)) await scripts.erase(entries)
+      for (const entries of toEntries(scope, tokens)) await scripts.erase(entries)
     },
   }
 }
@@ -194,7 +194,7 @@ const isVerdict = (record: CachedRecord | undefined): record is CachedRecord =>
 type Entries = { readonly keyPrefix: string, readonly tokens: Buffer }
 
 /** The entries of contacts for each version of their tokens; the version of the job first. */
-function entriesOf (
+function toEntries (
   { rotated, ...scope }: CacheScope, tokens: Buffer
 ): readonly [Entries, ...Entries[]] {
   const more = tokensByVersion(rotated).map(({ version, tokens: list }) =>
@@ -318,7 +318,7 @@ function createScripts (redis: RedisClient) {
 const LEASE = 'lease '
 
 /** The value of an entry while a job checks its contact. */
-function leaseOf (job: string): string {
+function leaseValue (job: string): string {
   return LEASE + job
 }
 
@@ -334,7 +334,7 @@ function createWriter (): (record: CachedRecord) => string {
     const { checkedAtMs, job, evidence } = record
     // The evidence is last, where releases before it ignore it.
     const last = evidence === undefined ? '' : `,${evidence}`
-    const text = `[${verdictOf(record)},${checkedAtMs},${JSON.stringify(job)}${last}]`
+    const text = `[${writeVerdict(record)},${checkedAtMs},${JSON.stringify(job)}${last}]`
     texts.set(record, text)
     return text
   }
@@ -345,7 +345,7 @@ type WrittenVerdict = Pick<CachedRecord, 'status' | 'reason' | 'confidence'> & {
 /** By `fields`, one object for all contacts of a number range in all jobs. */
 const verdicts = new WeakMap<CachedRecord['fields'], WrittenVerdict>()
 
-function verdictOf ({ status, reason, confidence, fields }: CachedRecord): string {
+function writeVerdict ({ status, reason, confidence, fields }: CachedRecord): string {
   const written = verdicts.get(fields)
   const isAlike = written?.status === status && written.reason === reason &&
     written.confidence === confidence
@@ -374,13 +374,13 @@ function createReader (): (text: string | null) => CachedRecord | undefined {
 function readRecord (text: string): CachedRecord | undefined {
   try {
     const value: unknown = JSON.parse(text)
-    return Array.isArray(value) ? recordOf(value) : undefined
+    return Array.isArray(value) ? parseRecord(value) : undefined
   } catch {
     return undefined
   }
 }
 
-function recordOf (values: readonly unknown[]): CachedRecord | undefined {
+function parseRecord (values: readonly unknown[]): CachedRecord | undefined {
   const [status, reason, confidence, fields, checkedAtMs, job, evidence] = values
   const isRecord = status !== 'unknown' && isOneOf(ROW_STATUSES, status) &&
     isOneOf(REASONS, reason) &&

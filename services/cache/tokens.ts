@@ -87,10 +87,10 @@ export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenize
   if (newest === undefined) {
     throw new RangeError('CACHE_SECRETS is empty: configure at least one secret')
   }
-  const keyOf = createKeys(secrets)
+  const keyByVersion = createKeys(secrets)
   return (scope, contacts) => {
     const version = secrets.has(scope.version) ? scope.version : newest
-    const make = (of: string) => tokensBy(keyOf(of, scope.tenant), scope.service, contacts)
+    const make = (of: string) => tokensBy(keyByVersion(of, scope.tenant), scope.service, contacts)
     const versions = newestFirst.filter((other) => other !== version)
     const rotatedTokens = versions.length === 0
       ? null
@@ -115,7 +115,7 @@ function createKeys (secrets: ReadonlyMap<string, Buffer>) {
 }
 
 function tokensBy (shortMac: ShortMac, service: ServiceSlug, contacts: readonly string[]): Buffer {
-  const mac = shortMac(`v1|${recordsOf(service)}|`)
+  const mac = shortMac(`v1|${sharedService(service)}|`)
   const tokens = Buffer.alloc(contacts.length * TOKEN_BYTES)
   for (let row = 0; row < contacts.length; row++) {
     const contact = contacts[row] ?? ''
@@ -131,7 +131,7 @@ const SHARED: Readonly<Partial<Record<ServiceSlug, ServiceSlug>>> = {
 }
 
 /** The service by whose name the records of a service are stored. */
-function recordsOf (service: ServiceSlug): ServiceSlug {
+function sharedService (service: ServiceSlug): ServiceSlug {
   return SHARED[service] ?? service
 }
 
@@ -145,6 +145,6 @@ const TAG_CHARACTERS = 6
  * 28 bytes instead of 75 take a quarter of the time in Redis.
  */
 export function keyPrefixOf ({ tenant, service, version }: TokenScope): string {
-  const digest = hash('sha256', JSON.stringify([tenant, recordsOf(service)]), 'base64url')
+  const digest = hash('sha256', JSON.stringify([tenant, sharedService(service)]), 'base64url')
   return `c:{${digest.slice(0, TAG_CHARACTERS)}}${version}:`
 }

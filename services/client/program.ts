@@ -378,11 +378,11 @@ function jobText (job: JobStatusResource): string {
 /** Lines with the verdicts so far and their reasons, the commonest first; none if not known. */
 function verdictsText ({ verdicts, reasons }: JobStatusResource): string {
   if (!verdicts || !reasons) return ''
-  const listOf = (counts: Readonly<Record<string, number>>) => Object.entries(counts)
+  const formatCounts = (counts: Readonly<Record<string, number>>) => Object.entries(counts)
     .filter(([, rows]) => rows > 0).sort(([, a], [, b]) => b - a)
     .map(([name, rows]) => `${count(rows)} ${name}`).join(', ')
-  const text = listOf(verdicts)
-  return text === '' ? '' : `${text}\nReasons: ${listOf(reasons)}\n`
+  const text = formatCounts(verdicts)
+  return text === '' ? '' : `${text}\nReasons: ${formatCounts(reasons)}\n`
 }
 
 /** A line with the rows that wait, why and until when; none from an older service. */

@@ -100,7 +100,7 @@ function parseStandardSignature (request: WebhookRequest): Signed | undefined {
   const standard = standardHeaders(request, 'v1')
   return standard && {
     ...standard,
-    matcher: secret => isEqual(createHmac('sha256', bytesOf(secret))
+    matcher: secret => isEqual(createHmac('sha256', decodeSecret(secret))
       .update(standard.before).update(request.body).digest('base64')),
   }
 }
@@ -113,7 +113,7 @@ function parsePublicSignature (request: WebhookRequest): Signed | undefined {
   return {
     ...standard,
     matcher: text => {
-      const x = bytesOf(text).toString('base64url')
+      const x = decodeSecret(text).toString('base64url')
       const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
       return signature => verify(null, content, key, Buffer.from(signature, 'base64'))
     },
@@ -121,7 +121,7 @@ function parsePublicSignature (request: WebhookRequest): Signed | undefined {
 }
 
 /** The bytes after the prefix of a secret or public key. */
-const bytesOf = (text: string) => Buffer.from(text.replace(/^wh(?:sec|pk)_/, ''), 'base64')
+const decodeSecret = (text: string) => Buffer.from(text.replace(/^wh(?:sec|pk)_/, ''), 'base64')
 
 /** The time and signatures of a version, and what is signed before the body. */
 function standardHeaders ({ headers }: WebhookRequest, version: 'v1' | 'v1a') {

@@ -76,14 +76,14 @@ const MESSAGES_PER_TURN = 500
  */
 export function createIntake (deps: IntakeDeps): ConsumeOptions['onDelivery'] {
   const partitions = new Map<number, Partition>()
-  const partitionOf = async (delivery: FetchedBatch): Promise<Partition> => {
+  const findPartition = async (delivery: FetchedBatch): Promise<Partition> => {
     const partition = partitions.get(delivery.partition) ?? await deps.openPartition(delivery)
     partitions.set(delivery.partition, partition)
     return partition
   }
   return async delivery => {
     const { signal, messages } = delivery
-    const partition = await partitionOf(delivery)
+    const partition = await findPartition(delivery)
     const fromOffset = partition.seekTo(messages[0]?.offset ?? 0n)
     if (fromOffset !== undefined) {
       // The group may have no commit yet: its lag counts only what is not finished.

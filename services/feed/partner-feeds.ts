@@ -63,14 +63,14 @@ export function startPartnerFeeds (deps: PartnerFeedsDeps): PartnerFeeds {
     }
   }
   const running = run().catch(fail)
-  const stateOf = (feed: PartnerFeed) => {
+  const describeState = (feed: PartnerFeed) => {
     const group = groups.get(feedGroupOf(feed.name))
     if (group?.isFailing(feed.topic) === true) return 'failing'
     return group?.isReady === true ? feed.state() : undefined
   }
   return {
     ready: () => areKnown && [...groups.values()].every(group => group.isReady),
-    states: () => new Map([...feeds].map(([name, feed]) => [name, stateOf(feed)])),
+    states: () => new Map([...feeds].map(([name, feed]) => [name, describeState(feed)])),
     stop: async () => {
       stopping.abort()
       await running
@@ -339,7 +339,7 @@ function startSession (partner: Partner, deps: PartnerFeedDeps, endings: Endings
   const intake = createIntake({
     ...deps,
     partner: partner.name,
-    keys: () => keysOf(deps, partner.name),
+    keys: () => requireKeys(deps, partner.name),
     openPartition: delivery => openPartition(partner, deps, { delivery, fail, pause }),
   })
   return {
@@ -358,7 +358,7 @@ function startSession (partner: Partner, deps: PartnerFeedDeps, endings: Endings
   }
 }
 
-async function keysOf ({ partners }: PartnerFeedDeps, name: string): Promise<PartnerKeys> {
+async function requireKeys ({ partners }: PartnerFeedDeps, name: string): Promise<PartnerKeys> {
   const keys = await partners.keysOf(name)
   if (keys === undefined) {
     throw new InconsistencyError(`partner ${name} has a running feed, but no registration in ` +
@@ -393,7 +393,7 @@ function openPartition (
       return await submitContacts(deps, { partner, partition }, request)
     },
     failContact: (contact, terms) => retrying(async () => {
-      const [key] = await keysOf(deps, name)
+      const [key] = await requireKeys(deps, name)
       await deps.rejections.fail({ partner: name, key, partition }, { contact, terms }, signal)
     }),
     pause: refusal => pauseInMemory(deps, { tenant, refusal, signal }, pause),

@@ -188,7 +188,7 @@ export type MarkStore = {
  * Hash: offset, and sender -> sequence:sentAt. `replay:<sender>:<sequence>` in place of a sender is
  * a contact that was replayed, and `dead:<offset>` a letter whose offset is not committed.
  */
-const marksKeyOf = ({ tenant, partner, partition }: FeedPartition): string =>
+const marksKey = ({ tenant, partner, partition }: FeedPartition): string =>
   `marks:${taggedTenant(tenant)}:${partner}:${partition}`
 
 const OFFSET = 'offset'
@@ -221,7 +221,7 @@ export function createMarkStore (redis: RedisClient): MarkStore {
   const run = script(redis, { name: 'marks', source: SOURCE, numberOfKeys: 1 })
   return {
     read: async partition => {
-      const { [OFFSET]: offset = '-1', ...senders } = await redis.hgetall(marksKeyOf(partition))
+      const { [OFFSET]: offset = '-1', ...senders } = await redis.hgetall(marksKey(partition))
       return {
         offset: integer(offset),
         senders: new Map(Object.entries(senders).map(([sender, mark]) => {
@@ -234,11 +234,11 @@ export function createMarkStore (redis: RedisClient): MarkStore {
       const fields = [...changed].flatMap(([sender, { sequence, sentAt }]) =>
         [sender, `${sequence}:${sentAt}`])
       const args = [since, offset, changed.size, ...fields, ...forgotten]
-      return await run([marksKeyOf(partition)], args) === 1
+      return await run([marksKey(partition)], args) === 1
     },
     writeDead: async (partition, offsets) => {
       await redis.hset(
-        marksKeyOf(partition), ...offsets.flatMap(offset => [`${DEAD}${offset}`, '0:0']))
+        marksKey(partition), ...offsets.flatMap(offset => [`${DEAD}${offset}`, '0:0']))
     },
   }
 }

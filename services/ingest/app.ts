@@ -238,7 +238,7 @@ function validationError (
 ): ApiError {
   const error = firstMismatch(errors)
   if (error === undefined) return { code: 'invalid_request' }
-  const path = paramOf(error)
+  const path = findParam(error)
   // An item of a list in the query belongs to one parameter.
   const param = place === 'querystring' ? path.replace(/\[\d+\]$/, '') : path
   const code = (place === 'body' ? CODES[`${param} ${error.keyword}`] : undefined) ??
@@ -288,7 +288,7 @@ function describeMismatch (error: Mismatch, place: RequestPart): string {
         return 'was sent more than once. Send it once.'
       }
       if (place === 'querystring' && params['type'] === 'object') {
-        return `is sent with a name in brackets: ${paramOf(error)}[name]=value.`
+        return `is sent with a name in brackets: ${findParam(error)}[name]=value.`
       }
       return `must be ${typeText(error)}.`
     case 'anyOf': {
@@ -345,7 +345,7 @@ function typeText ({ params, parentSchema = {} }: Mismatch): string {
 }
 
 /** `/inputs/3` is shown as `inputs[3]`, `/metadata/team` as `metadata.team`. */
-function paramOf (error: Mismatch): string {
+function findParam (error: Mismatch): string {
   const { additionalProperty, missingProperty } = error.params as Record<string, string | undefined>
   const property = additionalProperty ?? missingProperty
   const steps = error.instancePath.split('/').slice(1).map(step =>

@@ -47,7 +47,7 @@ export function acceptFiles (app: FastifyInstance): void {
   app.addContentTypeParser(['text/csv', WORKBOOK_TYPE], options, async (
     request: FastifyRequest, body: Buffer
   ) => {
-    const pause = pausesOf(request, body)
+    const pause = createPause(request, body)
     if (request.routeOptions.config.takesFile === 'entries') {
       const file = await readListFile(body, pause)
       detachBuffer(body)
@@ -61,7 +61,7 @@ export function acceptFiles (app: FastifyInstance): void {
   ) => {
     const isList = request.routeOptions.config.takesFile === 'entries'
     if (!isList) requireFileRoute(request)
-    const pause = pausesOf(request, body)
+    const pause = createPause(request, body)
     const { file, entries } = await readForm(body, request.headers['content-type'] ?? '', pause)
     detachBuffer(body)
     if (isList) {
@@ -189,7 +189,7 @@ const isObject = (body: unknown): body is object =>
 type Pause = () => Promise<void>
 
 /** Waits for the next slot of the event loop, shared fairly with other tenants. */
-function pausesOf ({ caller }: FastifyRequest, body: Buffer): Pause {
+function createPause ({ caller }: FastifyRequest, body: Buffer): Pause {
   const lane = body.length <= SMALL_BODY_BYTES ? 'small' : 'bulk'
   return () => eventLoop.yield(lane, caller?.tenant)
 }
@@ -296,7 +296,7 @@ function readFileOptions (
       ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS.get(forceFresh) ?? forceFresh },
       ...options === undefined ? {} : { options: options === '' ? [] : options.split(',') },
       ...sample === undefined ? {} : { sample: BOOLEANS.get(sample) ?? sample },
-      ...deadline === undefined ? {} : { deadline: numberOf(deadline) },
+      ...deadline === undefined ? {} : { deadline: parseNumber(deadline) },
       ...Object.keys(labels).length === 0 ? {} : { metadata: labels },
     },
   }
@@ -324,7 +324,7 @@ function checkNames (entries: OptionEntries, allowed: ReadonlySet<string>): void
 }
 
 /** A number in digits; any other text stays one, which the schema of the field rejects. */
-const numberOf = (text: string): number | string => /^\d{1,15}$/.test(text) ? Number(text) : text
+const parseNumber = (text: string): number | string => /^\d{1,15}$/.test(text) ? Number(text) : text
 
 function optionError (name: string, text: string): ApiException {
   const param = name.slice(0, SHOWN_CHARACTERS)

@@ -52,8 +52,8 @@ type Rules = Pick<Settings, 'trustedProxies'> & { readonly limit: PublicLimit }
 export function guardRoutes (
   app: FastifyInstance, deps: IngestDeps, { trustedProxies, limit }: Rules
 ): void {
-  const arrivalOf = createHttpsRule(trustedProxies)
-  const methodsOf = collectMethods(app)
+  const readArrival = createHttpsRule(trustedProxies)
+  const listMethods = collectMethods(app)
   const keys = new KeyGuard(deps)
   refreshLimitHeaders(app, deps.limiter)
   app.decorateRequest('caller', undefined)
@@ -62,7 +62,7 @@ export function guardRoutes (
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(reply)
     const { scope, produces = 'application/json' } = request.routeOptions.config
-    const arrival = arrivalOf(request.raw)
+    const arrival = readArrival(request.raw)
     if (arrival === 'refused') throw new ApiException({ code: 'https_required' })
     if (arrival === 'https') reply.headers(HSTS)
     if (request.is404) {
@@ -70,7 +70,7 @@ export function guardRoutes (
       request.caller = await authenticate(request, keys).catch(() => undefined)
       if (request.caller === undefined) requirePublicLimit(request, reply, limit)
       else await applyLimits(deps.limiter, request, reply)
-      return answerUnroutable(request, reply, methodsOf(request))
+      return answerUnroutable(request, reply, listMethods(request))
     }
     if (scope !== undefined) {
       request.caller = await authenticate(request, keys).catch(error => {

@@ -57,7 +57,7 @@ export function inspectJson (text: string): ApiError | undefined {
       const isTooDeep = list === undefined
         ? open.length >= MAX_DEPTH
         : isList || open.length > MAX_DEPTH
-      if (isTooDeep) return nestingFault(pathOf(open))
+      if (isTooDeep) return nestingFault(pathTo(open))
       if (list !== undefined) listedObjects += 1
       if (listedObjects > JSON_LIMITS.items) return TOO_MANY_ITEMS
       const keys = list?.keys ?? new Map<string, number>()
@@ -75,7 +75,7 @@ export function inspectJson (text: string): ApiError | undefined {
 }
 
 /** The path of the next value, such as `inputs[3]` or `metadata.team`. */
-const pathOf = (open: readonly Open[]): string => open.reduce((path, { isList, key, commas }) => {
+const pathTo = (open: readonly Open[]): string => open.reduce((path, { isList, key, commas }) => {
   if (isList) return `${path}[${commas}]`
   return path === '' ? key : `${path}.${key}`
 }, '')
@@ -101,14 +101,14 @@ function keyFault (open: readonly Open[], object: Open, literal: string): ApiErr
       `The name of the field has more than ${keyCharacters} characters. Shorten it.`
     return { code, param: shown(literal.slice(1, -1)), message }
   }
-  const key = keyOf(literal)
+  const key = parseKey(literal)
   if (keys.get(key) === number) {
     return { code, param: shown(key), message: 'The field appears twice. Send it once.' }
   }
   keys.set(key, number)
   object.key = key
   if (open.at(-2)?.isList === true && keys.size > listKeys) {
-    const path = pathOf(open.slice(0, -1))
+    const path = pathTo(open.slice(0, -1))
     const message = `The objects up to ${path} have more than ${listKeys} different fields. ` +
       'Leave out those that the request does not have.'
     return { code, param: shown(path), message }
@@ -137,7 +137,7 @@ function isKey (text: string, afterString: number): boolean {
   return text.charCodeAt(at) === COLON
 }
 
-function keyOf (literal: string): string {
+function parseKey (literal: string): string {
   if (!literal.includes('\\')) return literal.slice(1, -1)
   try {
     return JSON.parse(literal) as string
@@ -186,7 +186,7 @@ function findErrorOffset (text: string): number | undefined {
   let isEmpty = false
   let at = text.charCodeAt(0) === BYTE_ORDER_MARK ? 1 : 0
   for (;;) {
-    at = endOf(SPACE, text, at)
+    at = findEnd(SPACE, text, at)
     if (open.length > 0 && (isEmpty || expected === 'end of value') && isCloseAt(at)) {
       open.pop()
       at += 1
@@ -199,7 +199,7 @@ function findErrorOffset (text: string): number | undefined {
     } else if (expected === 'name') {
       const string = readString(text, at)
       if (!string.isWhole) return string.end
-      at = endOf(SPACE, text, string.end)
+      at = findEnd(SPACE, text, string.end)
       if (text[at] !== ':') return at
       at += 1
       expected = 'value'
@@ -212,9 +212,9 @@ function findErrorOffset (text: string): number | undefined {
         isEmpty = true
         continue
       }
-      const end = endOf(SCALAR, text, at)
+      const end = findEnd(SCALAR, text, at)
       const string = readString(text, at)
-      if (end === at && !string.isWhole) return Math.max(string.end, endOf(CUT_NAME, text, at))
+      if (end === at && !string.isWhole) return Math.max(string.end, findEnd(CUT_NAME, text, at))
       at = end === at ? string.end : end
       expected = 'end of value'
     }
@@ -225,17 +225,17 @@ function findErrorOffset (text: string): number | undefined {
 /** The string that begins at an offset: its end, or the offset of its first error. */
 function readString (text: string, start: number) {
   if (text[start] !== '"') return { isWhole: false, end: start }
-  let at = endOf(PLAIN_CHARACTERS, text, start + 1)
+  let at = findEnd(PLAIN_CHARACTERS, text, start + 1)
   while (text[at] === '\\') {
-    const end = endOf(ESCAPE, text, at)
+    const end = findEnd(ESCAPE, text, at)
     if (end === at) return { isWhole: false, end: at + 1 }
-    at = endOf(PLAIN_CHARACTERS, text, end)
+    at = findEnd(PLAIN_CHARACTERS, text, end)
   }
   return text[at] === '"' ? { isWhole: true, end: at + 1 } : { isWhole: false, end: at }
 }
 
 /** Where the match of a sticky pattern at an offset ends; the offset if there is none. */
-function endOf (pattern: RegExp, text: string, at: number): number {
+function findEnd (pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at
   return pattern.test(text) ? pattern.lastIndex : at
 }

@@ -201,7 +201,7 @@ export async function describeRoutes (
   for (const route of routes) app.route(route)
   await app.ready()
   const webhooks: Paths =
-    Object.fromEntries(EVENT_TYPES.map(type => [type, { post: operationOf(type) }]))
+    Object.fromEntries(EVENT_TYPES.map(type => [type, { post: buildOperation(type) }]))
   const described = { ...app.swagger(), webhooks }
   await app.close()
   // Drops the properties of schemas that are not JSON.
@@ -231,7 +231,7 @@ function describedSchema (schema: FastifySchema | undefined, route: RouteOptions
     ...(scope === undefined
       ? {}
       : { description: description === undefined ? needs : `${description} ${needs}` }),
-    response: answersOf(route),
+    response: buildAnswers(route),
   })
 }
 
@@ -269,21 +269,21 @@ function withLinks (
 ): OpenApiDocument {
   const operations = Object.entries(document.paths).flatMap(([path, item]) =>
     Object.values(item).map(({ operationId = '' }) => ({ path, operationId })))
-  const parametersOf = (path: string) =>
+  const findParameters = (path: string) =>
     [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
-  const linksOf = (source: string, [prefix, pointer]: readonly [string, string]) => {
-    const names = parametersOf(prefix)
+  const buildLinks = (source: string, [prefix, pointer]: readonly [string, string]) => {
+    const names = findParameters(prefix)
     const parameters = Object.fromEntries(names.map((name, index) => [name,
       index === names.length - 1 ? `$response.body#${pointer}` : `$request.path.${name}`]))
     return operations
       .filter(({ path, operationId }) => path.startsWith(prefix) && operationId !== source &&
-        parametersOf(path).length === names.length)
+        findParameters(path).length === names.length)
       .map(({ operationId }) => [operationId, { operationId, parameters }] as const)
   }
   const links = new Map(routes.map(({ schema, config }) => [
     schema?.operationId,
     Object.fromEntries(Object.entries(config?.yields ?? {})
-      .flatMap(place => linksOf(schema?.operationId ?? '', place))),
+      .flatMap(place => buildLinks(schema?.operationId ?? '', place))),
   ]))
   const paths = mapOperations(document.paths, operation => ({
     ...operation,
@@ -314,7 +314,7 @@ const WITH_BODY: readonly ErrorCode[] = [
 ]
 
 /** All error codes of an operation, in the order of the error table. */
-function errorsOf (route: RouteOptions): readonly ErrorCode[] {
+function listErrors (route: RouteOptions): readonly ErrorCode[] {
   const { scope, errors = [] } = route.config ?? {}
   const wanted = new Set<ErrorCode>([
     ...EVERYWHERE,
@@ -328,7 +328,7 @@ function errorsOf (route: RouteOptions): readonly ErrorCode[] {
 }
 
 /** The responses of an operation: successes, and errors by status. */
-function answersOf (route: RouteOptions): Answers {
+function buildAnswers (route: RouteOptions): Answers {
   const { produces = 'application/json' } = route.config ?? {}
   const headers = {
     ...COMMON_HEADERS,
@@ -338,7 +338,7 @@ function answersOf (route: RouteOptions): Answers {
   const types = [produces].flat()
   const responses = (route.schema?.response ?? {}) as Readonly<Record<string, object>>
   const successes = Object.entries(responses).filter(([status]) => /^[23]\d\d$/.test(status))
-  const described = successes.length > 0 ? successes : [['200', plainOf(types)] as const]
+  const described = successes.length > 0 ? successes : [['200', plainSchema(types)] as const]
   const answers = described.map(([status, schema]) => [status, {
     description: DESCRIPTIONS[status] ?? 'Success',
     headers: { ...headers, ...answerHeaders(route.config?.sends?.[Number(status)]) },
@@ -346,7 +346,7 @@ function answersOf (route: RouteOptions): Answers {
       ? schema
       : { content: Object.fromEntries(types.map(type => [type, { schema }])) }),
   }] as const)
-  return Object.fromEntries([...answers, ...faultsOf(errorsOf(route), headers)])
+  return Object.fromEntries([...answers, ...buildFaults(listErrors(route), headers)])
 }
 
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
@@ -357,10 +357,10 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   304: 'The results match If-None-Match.',
 }
 
-const plainOf = (types: readonly string[]) =>
+const plainSchema = (types: readonly string[]) =>
   ({ type: types[0] === 'application/json' ? 'object' : 'string' })
 
-function faultsOf (codes: readonly ErrorCode[], headers: Headers) {
+function buildFaults (codes: readonly ErrorCode[], headers: Headers) {
   const byStatus = Map.groupBy(codes, statusOf)
   return [...byStatus].map(([status, some]) => [String(status), {
     description: some.map(code => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n'),
@@ -526,7 +526,7 @@ const SIGNING = `# X-Service-Signature: t=$TIMESTAMP,v1=$SIGNATURE
 printf '%s.%s' "$TIMESTAMP" "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r`
 
 /** The operation of a webhook event. */
-function operationOf (type: EventType): Operation {
+function buildOperation (type: EventType): Operation {
   const { summary, note = '', data } = EVENTS[type]
   const schema = type === 'balance.low' ? BalanceEventSchema : JobEventSchema
   const names = type.split('.').map(word => `${word.charAt(0).toUpperCase()}${word.slice(1)}`)
@@ -598,7 +598,7 @@ type Place = { readonly method: string, readonly path: string, readonly route: R
 function withSamples (operation: Operation, { method, path, route }: Place): Operation {
   const { scope, sample = {} } = route.config ?? {}
   if (scope === undefined) return operation
-  const lines = sample.client?.(literalOf(bodyOf(operation)))
+  const lines = sample.client?.(toLiteral(findBody(operation)))
   return {
     ...operation,
     'x-codeSamples': [
@@ -647,27 +647,27 @@ function withAnswer (answer: OpenApiResponse, schema: Schema = {}): OpenApiRespo
   if (answer.content === undefined) return answer
   const { content: forms } = schema as { readonly content?: Content }
   const content = mapValues(answer.content, (media, type) => {
-    const example = exampleOf(forms?.[type]?.schema ?? schema)
+    const example = buildExample(forms?.[type]?.schema ?? schema)
     if (example !== undefined) return { ...media, example }
     const { properties }: FaultSchema = media.schema
     const codes = properties?.error?.properties?.code?.enum
     return codes === undefined
       ? media
-      : { ...media, examples: Object.fromEntries(codes.map(refOf)) }
+      : { ...media, examples: Object.fromEntries(codes.map(toReference)) }
   })
   return { ...answer, content }
 }
 
 /** The first example of a schema, else one composed of those of its parts, if it has all. */
-function exampleOf (schema: Schema): unknown {
+function buildExample (schema: Schema): unknown {
   const { examples, items, properties, required = [] } = schema
   if (examples !== undefined) return examples[0]
   if (items !== undefined) {
-    const item = exampleOf(items)
+    const item = buildExample(items)
     return item === undefined ? undefined : [item]
   }
   if (properties === undefined) return schema.const
-  const members = mapValues(properties, exampleOf)
+  const members = mapValues(properties, buildExample)
   return required.some(name => members[name] === undefined) ? undefined : members
 }
 
@@ -680,7 +680,7 @@ function withoutExamples<T> (schema: T): T {
     .map(([name, value]) => [name, withoutExamples(value)])) as T
 }
 
-const refOf = (code: string) => [code, { $ref: `#/components/examples/${code}` }] as const
+const toReference = (code: string) => [code, { $ref: `#/components/examples/${code}` }] as const
 
 type FaultProperties = { readonly code?: { readonly enum?: readonly string[] } }
 type FaultSchema = {
@@ -690,7 +690,7 @@ type FaultSchema = {
 /** Shell variables for path parameters. */
 const VARIABLES: Readonly<Record<string, string>> = { id: '$JOB', deliveryId: '$DELIVERY' }
 
-const variableOf = (path: string, name: string): string =>
+const chooseVariable = (path: string, name: string): string =>
   path.startsWith('/api/v1/webhook-endpoints/') ? '$ENDPOINT' : VARIABLES[name] ?? name
 
 /** A sample for a shell. */
@@ -704,8 +704,8 @@ function curlSource (
   method: string, path: string, operation: Operation, { query = '', curl: more = [] }: Sample
 ): string {
   const address = path.replace('/api/v1', '$BASE')
-    .replaceAll(/\{(\w+)\}/g, (_, name: string) => variableOf(path, name))
-  const body = bodyOf(operation)
+    .replaceAll(/\{(\w+)\}/g, (_, name: string) => chooseVariable(path, name))
+  const body = findBody(operation)
   // Of curl: GET, or POST if there is a body.
   const isDefault = method === 'get' || (method === 'post' && body !== undefined)
   const options = [
@@ -720,14 +720,14 @@ function curlSource (
 }
 
 /** The first example of the request body. */
-function bodyOf ({ requestBody }: Operation): unknown {
+function findBody ({ requestBody }: Operation): unknown {
   const [media] = Object.values(requestBody?.content ?? {})
   const [first] = Object.values(media?.examples ?? {})
   return first !== undefined && 'value' in first ? first.value : undefined
 }
 
 /** A value as a TypeScript literal: names without quotes, strings in single quotes. */
-function literalOf (value: unknown): string {
+function toLiteral (value: unknown): string {
   return (JSON.stringify(value, null, 2) ?? '')
     .replaceAll(/^( *)"(\w+)":/gm, '$1$2:').replaceAll('"', "'")
 }
@@ -745,7 +745,7 @@ const FILE_PART = {
 }
 
 /** The bodies of a file beside that of JSON. */
-const contentOf = (form: object, example: object): Content => ({
+const buildContent = (form: object, example: object): Content => ({
   'text/csv': {
     schema: {
       type: 'string',
@@ -800,7 +800,7 @@ const LIST_FILE = {
 function withFile (operation: Operation, path: string): Operation {
   const { requestBody, 'x-codeSamples': samples = [] } = operation
   const isQuote = operation.operationId === 'createQuote'
-  const content = contentOf({
+  const content = buildContent({
     title: isQuote ? 'QuoteForm' : 'JobForm',
     required: ['file', 'service'],
     properties: { file: FILE_PART, ...isQuote ? quoteOptions : jobOptions },
@@ -828,7 +828,7 @@ function withPreviewedFile (operation: Operation): Operation {
     description: 'What is known of the file already.',
     schema: { ...schema },
   }))
-  const content = contentOf({
+  const content = buildContent({
     title: 'PreviewForm', required: ['file'], properties: { file: FILE_PART, ...properties },
   }, { file: FILE })
   return { ...operation, parameters, requestBody: { required: true, content } }

@@ -57,15 +57,15 @@ export function timeRange (
   query: Readonly<Record<string, unknown>>,
   { from, to }: { readonly from: string, readonly to: string }
 ): Range {
-  const fromMs = timeOf(query, from)
-  const toMs = timeOf(query, to, DAY_MS)
+  const fromMs = parseTime(query, from)
+  const toMs = parseTime(query, to, DAY_MS)
   if (fromMs !== undefined && toMs !== undefined && fromMs >= toMs) {
     throw invalidTime(from, `must be before ${to}.`)
   }
   return { ...fromMs !== undefined && { fromMs }, ...toMs !== undefined && { toMs } }
 }
 
-function timeOf (
+function parseTime (
   query: Readonly<Record<string, unknown>>, name: string, dateLengthMs = 0
 ): number | undefined {
   const text = query[name]

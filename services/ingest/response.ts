@@ -56,7 +56,7 @@ export function sendRaw (socket: Duplex, code: ErrorCode, requestId: string): vo
 /** Whether an Accept header allows a media type; without a header all are allowed. */
 export function accepts (header: string | undefined, mediaType: string): boolean {
   if (header === undefined || header.trim() === '') return true
-  return weightOf(header, mediaType) > 0
+  return findWeight(header, mediaType) > 0
 }
 
 /**
@@ -67,10 +67,10 @@ export function preferred (
   header: string | undefined, mediaTypes: readonly string[]
 ): string | undefined {
   if (header === undefined || header.trim() === '') return mediaTypes[0]
-  return highestWeighted(mediaTypes, name => weightOf(header, name))
+  return highestWeighted(mediaTypes, name => findWeight(header, name))
 }
 
-function weightOf (header: string, mediaType: string): number {
+function findWeight (header: string, mediaType: string): number {
   const [type] = mediaType.split('/')
   return mostSpecificWeight(header, [mediaType, `${type}/*`, '*/*'])
 }

@@ -363,8 +363,8 @@ export function selectionOf (
   }
 ): ResultSelection | ApiError {
   const isJson = form === 'json' || form === 'jsonl'
-  const fieldsOf = isJson ? jsonFieldsOf : columnsOf
-  const available = fieldsOf(service, { ids, options })
+  const listFields = isJson ? jsonFieldsOf : columnsOf
+  const available = listFields(service, { ids, options })
   const isJoinedFile = !isJson && query.join !== undefined
   const { columns = isJoinedFile ? joinedColumns(available) : available } = query
   const foreign = columns.find(name => !available.includes(name))

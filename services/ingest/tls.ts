@@ -57,7 +57,7 @@ export async function listenTls (
 ): Promise<TlsListener | undefined> {
   const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = settings
   if (certFile === '' && keyFile === '') return undefined
-  let seen = contentOf(settings)
+  let seen = readContent(settings)
   const server = createServer({
     ...readPair(settings),
     ...nodeLimits(settings),
@@ -72,7 +72,7 @@ export async function listenTls (
   // Compares contents: a file watcher would miss a change before its start.
   const poll = () => {
     const before = seen
-    seen = contentOf(settings)
+    seen = readContent(settings)
     if (seen !== before) renew()
   }
   const timer = setInterval(poll, settings.TLS_RELOAD_MS).unref()
@@ -101,7 +101,7 @@ function limit (server: Server, app: FastifyInstance, settings: Options['setting
 }
 
 /** The contents of both files for comparison; an unreadable file counts as empty. */
-function contentOf ({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: TlsSettings): string {
+function readContent ({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: TlsSettings): string {
   return [certFile, keyFile].map(file => {
     try {
       return readFileSync(file, 'latin1')

@@ -157,7 +157,7 @@ export function vendorKeyForm ({ form }: VendorPreset['key']): string {
 
 /** Whether the text is a key of that form. */
 export function isVendorKey ({ form }: VendorPreset['key'], text: string): boolean {
-  return partsOf(form, text) !== undefined
+  return splitParts(form, text) !== undefined
 }
 
 /**
@@ -165,7 +165,7 @@ export function isVendorKey ({ form }: VendorPreset['key'], text: string): boole
  * @throws RangeError for a key that has another form.
  */
 export function describedVendor ({ key, vendor }: VendorPreset, text: string): unknown {
-  const parts = partsOf(key.form, text)
+  const parts = splitParts(key.form, text)
   if (parts === undefined) throw new RangeError(`${key.setting} must be ${vendorKeyForm(key)}`)
   return JSON.parse(JSON.stringify(vendor), (_, value: unknown) => typeof value === 'string'
     ? value.replace(KEY_PLACE, (_whole, name: string = '') => parts[name] ?? '')
@@ -177,7 +177,7 @@ const KEY_PLACE = /\{key(?:\.([a-z]+))?\}/g
 const PART = /\{([a-z]+)\}/g
 
 /** The parts of a key by their names in the form, and all of it by the empty name. */
-function partsOf (form = '', text: string): Readonly<Record<string, string>> | undefined {
+function splitParts (form = '', text: string): Readonly<Record<string, string>> | undefined {
   if (!/^[^\s{}](?:[^{}\r\n]*[^\s{}])?$/.test(text)) return undefined
   if (form === '') return /\s/.test(text) ? undefined : { '': text }
   const names = Array.from(form.matchAll(PART), ([, name = '']) => name)

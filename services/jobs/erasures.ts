@@ -56,7 +56,7 @@ export async function requestErasure (
   if (erasure?.completedAtMs !== undefined) return erasure
   const atMs = erasure?.erasedAtMs ?? clock.now()
   // First of all, so that ledger completes a request that a crash interrupts.
-  await redis.zadd(ERASURES_KEYS.requested, atMs, memberOf(request))
+  await redis.zadd(ERASURES_KEYS.requested, atMs, toMember(request))
   failpoint('erase.queued')
   await markErased(redis, { tenant, job, atMs })
   await record(deps, tombstoneOf(tenant, job, { atMs, cache }))
@@ -96,7 +96,7 @@ const DONE = 'done:'
  * their copies.
  */
 export function createErasures (redis: RedisClient) {
-  const membersOf = async (key: string, limit: number) =>
+  const listFirst = async (key: string, limit: number) =>
     (await redis.zrange(key, '0', String(limit - 1))).map((member): ErasureRequest => {
       const [tenant = '', job = '', cache] = member.split(' ')
       return { tenant, job, cache: cache === 'cache' }
@@ -115,11 +115,11 @@ export function createErasures (redis: RedisClient) {
     },
 
     /** The oldest requests. */
-    requested: (limit: number) => membersOf(ERASURES_KEYS.requested, limit),
+    requested: (limit: number) => listFirst(ERASURES_KEYS.requested, limit),
 
     /** The erasures that wait for the brokers, and whether one of them is due by now. */
     compacting: async (limit: number, nowMs: number) => ({
-      erasures: await membersOf(ERASURES_KEYS.compacting, limit),
+      erasures: await listFirst(ERASURES_KEYS.compacting, limit),
       isDue: await redis.zcount(ERASURES_KEYS.compacting, '-inf', nowMs) > 0,
     }),
 
@@ -127,7 +127,7 @@ export function createErasures (redis: RedisClient) {
     backlog: async (limit: number) => {
       const { requested, compacting } = ERASURES_KEYS
       const counts = await Promise.all([redis.zcard(requested), redis.zcard(compacting)])
-      const queued = [...await membersOf(requested, limit), ...await membersOf(compacting, limit)]
+      const queued = [...await listFirst(requested, limit), ...await listFirst(compacting, limit)]
       const erasures = await Promise.all(queued.map(({ tenant, job }) =>
         readErasure(redis, tenant, job)))
       const times = erasures.flatMap(erasure => erasure?.erasedAtMs ?? [])
@@ -141,7 +141,7 @@ export function createErasures (redis: RedisClient) {
     /** Puts requests, in their order, behind all others, as they cannot be carried out now. */
     postpone: async (requests: readonly ErasureRequest[], nowMs: number): Promise<void> => {
       const scored = requests.flatMap((request, at) =>
-        [nowMs + at / requests.length, memberOf(request)])
+        [nowMs + at / requests.length, toMember(request)])
       if (scored.length > 0) await redis.zadd(ERASURES_KEYS.requested, 'XX', ...scored)
     },
 
@@ -149,8 +149,8 @@ export function createErasures (redis: RedisClient) {
     await: async (requests: readonly ErasureRequest[], nextCheckMs: number): Promise<void> => {
       for (const request of requests) {
         // In this order, so that a crash in between repeats a phase and forgets nothing.
-        await redis.zadd(ERASURES_KEYS.compacting, nextCheckMs, memberOf(request))
-        await redis.zrem(ERASURES_KEYS.requested, memberOf(request))
+        await redis.zadd(ERASURES_KEYS.compacting, nextCheckMs, toMember(request))
+        await redis.zrem(ERASURES_KEYS.requested, toMember(request))
       }
     },
 
@@ -160,7 +160,7 @@ export function createErasures (redis: RedisClient) {
         const { erased } = jobKeys(request.tenant, request.job)
         const isDone = await redis.get(erased).then(value => value?.startsWith(DONE))
         if (isDone !== true) await redis.set(erased, `${DONE}${nowMs}`, 'KEEPTTL', 'XX')
-        await redis.zrem(ERASURES_KEYS.compacting, memberOf(request))
+        await redis.zrem(ERASURES_KEYS.compacting, toMember(request))
       }
     },
   }
@@ -191,10 +191,10 @@ export async function queueErasure (
   const value = await redis.get(jobKeys(request.tenant, request.job).erased)
     .catch(orIfUnavailable(null))
   if (value?.startsWith(DONE) === true) return
-  await redis.zadd(ERASURES_KEYS.requested, atMs, memberOf(request))
+  await redis.zadd(ERASURES_KEYS.requested, atMs, toMember(request))
 }
 
-const memberOf = ({ tenant, job, cache }: ErasureRequest): string =>
+const toMember = ({ tenant, job, cache }: ErasureRequest): string =>
   [tenant, job, ...cache ? ['cache'] : []].join(' ')
 
 export type JobKeyEraser = ReturnType<typeof createJobKeyEraser>
@@ -270,19 +270,19 @@ export function createJobKeyEraser (deps: Deps) {
     copiesInRedis: async ({ tenant, jobs }: ErasedJobs): Promise<KeyCopies> => {
       const withKey = await Promise.all(jobs.map(async job =>
         await redis.exists(jobKeys(tenant, job).dataKey) === 1 ? [job] : []))
-      return countsOf(withKey.flat())
+      return countCopies(withKey.flat())
     },
 
     /** `sinceMs`: when the oldest of the jobs was requested; it shortens the search. */
     copiesInTopic: async (jobs: readonly string[], sinceMs?: number): Promise<KeyCopies> =>
-      countsOf((await valuesInTopic(deps, jobs, sinceMs)).map(({ job }) => job)),
+      countCopies((await valuesInTopic(deps, jobs, sinceMs)).map(({ job }) => job)),
 
     /** The wrapped key that the brokers have not deleted yet. */
     findInTopic: async (tenant: string, job: string): Promise<Buffer | undefined> =>
       (await valuesInTopic(deps, [job])).findLast(key => key.tenant === tenant)?.wrapped,
 
     copiesInClickhouse: async ({ tenant, jobs }: ErasedJobs): Promise<KeyCopies> =>
-      countsOf(await keyCopy.rowsOf(tenant, jobs)),
+      countCopies(await keyCopy.rowsOf(tenant, jobs)),
 
     /**
      * Counts dead letters that contain a wrapped key of a job, or came from the topic of its keys.
@@ -319,10 +319,10 @@ async function countDeadLetters (
       }
     })
   }
-  return countsOf(letters)
+  return countCopies(letters)
 }
 
-function countsOf (jobs: readonly string[]): KeyCopies {
+function countCopies (jobs: readonly string[]): KeyCopies {
   const counts = new Map<string, number>()
   for (const job of jobs) counts.set(job, (counts.get(job) ?? 0) + 1)
   return counts

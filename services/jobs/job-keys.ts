@@ -96,7 +96,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
   }
   return {
     get: async (tenant, job) => {
-      const name = nameOf(tenant, job)
+      const name = dataKeyName(tenant, job)
       const known = unwrapped.get(`${part}:${name}`)
       if (known !== undefined) return known
       const wrapped = await redis.getBuffer(name) ?? await findElsewhere(tenant, job)
@@ -123,15 +123,15 @@ function createRestored (options: JobKeysOptions) {
       throw new JobKeyLostError(
         `the data key of the running job ${job} is missing in Redis and in the topic job.keys`)
     }
-    await options.redis.set(nameOf(tenant, job), wrapped, 'PX', RESTORED_KEY_MS)
+    await options.redis.set(dataKeyName(tenant, job), wrapped, 'PX', RESTORED_KEY_MS)
     // The job may have ended and been erased during the search.
     if (await options.redis.exists(jobKeys(tenant, job).erased) === 0) return wrapped
-    await options.redis.del(nameOf(tenant, job))
+    await options.redis.del(dataKeyName(tenant, job))
     return undefined
   }
   /** All messages of a job miss its key at the same time, so they share one search. */
   return (tenant: string, job: string): Promise<Buffer | undefined> => {
-    const name = nameOf(tenant, job)
+    const name = dataKeyName(tenant, job)
     const pending = restoring.get(name) ??
       restored(tenant, job).finally(() => restoring.delete(name))
     restoring.set(name, pending)
@@ -154,7 +154,7 @@ export function keysInTopic (
   }
 }
 
-const nameOf = (tenant: string, job: string) => jobKeys(tenant, job).dataKey
+const dataKeyName = (tenant: string, job: string) => jobKeys(tenant, job).dataKey
 
 /** Data keys of new jobs. */
 export type NewJobKeys = {
@@ -173,7 +173,7 @@ export function createNewJobKeys (wrap: WrapJobKeys, cache: KeyCache): NewJobKey
   return {
     create: async (tenant, job) => {
       const made = await newJobKey(wrap, tenant, job)
-      cache.set(`results:${nameOf(tenant, job)}`, made.key)
+      cache.set(`results:${dataKeyName(tenant, job)}`, made.key)
       return made
     },
   }
@@ -294,10 +294,10 @@ export function connectSealingKeys (
 ): JobKeys & NewJobKeys {
   const cache = createKeyCache(ttlMs)
   const store = createOrganizationKeyStore(state)
-  const keysOf = (part: JobKeyPart) => createPublicOrganizationKeys({ store, class: part })
-  const wrap = { results: keysOf('results'), webhooks: keysOf('webhooks') }
+  const openKeys = (part: JobKeyPart) => createPublicOrganizationKeys({ store, class: part })
+  const wrap = { results: openKeys('results'), webhooks: openKeys('webhooks') }
   return {
     ...createNewJobKeys(wrap, cache),
-    get: async (tenant, job) => cache.get(`results:${nameOf(tenant, job)}`),
+    get: async (tenant, job) => cache.get(`results:${dataKeyName(tenant, job)}`),
   }
 }

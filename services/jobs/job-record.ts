@@ -123,7 +123,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     service: fields['service'] as ServiceSlug,
     lane: fields['lane'] as Lane,
     status: fields['status'] as JobStatus,
-    preflight: preflightOf(fields),
+    preflight: parsePreflight(fields),
     unitPriceMicros: number('unitPriceMicros'),
     chunks: number('chunks'),
     ...fields['feed'] !== undefined && { feed: { partner, partition: integer(partition) } },
@@ -143,7 +143,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     verdicts: JSON.parse(fields['verdicts'] ?? '{}') as VerdictCounts,
     chargedMicros: number('chargedMicros'),
     releasedMicros: number('releasedMicros'),
-    ...noticesOf(fields),
+    ...parseNotices(fields),
   }
 }
 
@@ -219,7 +219,8 @@ export function refusalOf (job: string, fields: JobFields): Refusal | undefined 
       requiredMicros: integer(fields['requiredMicros']),
       availableMicros: integer(fields['availableMicros']),
     }
-    case 'quoted': return { code, preflight: preflightOf(fields), ...sampleOf(fields['sample']) }
+    case 'quoted':
+      return { code, preflight: parsePreflight(fields), ...parseSample(fields['sample']) }
     case 'concurrent_jobs_limit':
     case 'cursor_moved':
     case 'frozen':
@@ -231,13 +232,13 @@ export function refusalOf (job: string, fields: JobFields): Refusal | undefined 
 }
 
 /** The digest and the rows, separated by spaces. */
-function sampleOf (text: string | undefined): { readonly sample?: QuoteSample } {
+function parseSample (text: string | undefined): { readonly sample?: QuoteSample } {
   if (text === undefined) return {}
   const [digest = '', ...rows] = text.split(' ')
   return { sample: { digest, rows: rows.map(integer) } }
 }
 
-function preflightOf (fields: JobFields): Preflight {
+function parsePreflight (fields: JobFields): Preflight {
   const number = (name: string) => integer(fields[name])
   return {
     totalRows: number('totalRows'),
@@ -256,7 +257,7 @@ export function deadlineIn (text: string | null | undefined): Pick<Job, 'deadlin
 }
 
 /** What webhook endpoints may learn before the end of the job. */
-function noticesOf ({ events, ...fields }: JobFields): Pick<Job, 'events' | 'lowBalance'> {
+function parseNotices ({ events, ...fields }: JobFields): Pick<Job, 'events' | 'lowBalance'> {
   const threshold = fields['lowBalanceMicros']
   const lowBalance = threshold === undefined
     ? undefined

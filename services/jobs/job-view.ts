@@ -51,9 +51,9 @@ export function jobBody (
     ...header.options && { options: [...header.options] },
     completedAt: job.ended ? new Date(job.endedAtMs).toISOString() : null,
     hasOriginalColumns: header.columns !== undefined,
-    erasedAt: timeOf(erasure?.erasedAtMs),
-    erasureCompletedAt: timeOf(erasure?.completedAtMs),
-    deadline: timeOf(job.deadlineMs),
+    erasedAt: toIsoTime(erasure?.erasedAtMs),
+    erasureCompletedAt: toIsoTime(erasure?.completedAtMs),
+    deadline: toIsoTime(job.deadlineMs),
     waiting: waiting === undefined ? null : waitingBody(waiting, job),
   }
 }
@@ -97,7 +97,7 @@ function waitingBody (waiting: WaitingRows, job: Job): WaitingBody {
   return { rows, reasons, estimatedEndAt: new Date(endsAtMs).toISOString() }
 }
 
-const timeOf = (ms: number | undefined) => ms === undefined ? null : new Date(ms).toISOString()
+const toIsoTime = (ms: number | undefined) => ms === undefined ? null : new Date(ms).toISOString()
 
 function progressPercent (job: Job): number {
   if (job.ended) return 100

@@ -146,7 +146,7 @@ export class ListsFolder<T> {
     try {
       lists = new ListsFolder(folder, read, context.log, await load(folder, read))
     } catch (error) {
-      throw new ConfigError([`LISTS_DIR has no valid lists: ${messageOf(error)}. Write the ` +
+      throw new ConfigError([`LISTS_DIR has no valid lists: ${errorMessage(error)}. Write the ` +
         `folder by npm run lists -- --to ${folder}, or leave LISTS_DIR empty to use the lists ` +
         'of the release.'])
     }
@@ -183,7 +183,7 @@ export class ListsFolder<T> {
       }
       this.#fault = ''
     } catch (error) {
-      const fault = messageOf(error)
+      const fault = errorMessage(error)
       if (fault !== this.#fault) {
         this.#log.error({ fault }, 'renewed lists in LISTS_DIR refused, the earlier ones stay in ' +
           'use: write the folder again by npm run lists')
@@ -208,4 +208,4 @@ async function load<T> (
   return { text, manifest, value: await read(dirname(path), manifest) }
 }
 
-const messageOf = (error: unknown) => error instanceof Error ? error.message : String(error)
+const errorMessage = (error: unknown) => error instanceof Error ? error.message : String(error)

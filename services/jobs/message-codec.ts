@@ -63,7 +63,7 @@ async function decode (options: MessageCodecOptions, raw: RawMessage): Promise<D
   if (raw.value === null) return { kind: 'skip', why: 'tombstone' }
   try {
     const value = await options.codec.decode(topic, raw.value)
-    if (!hasRows(topic)) return messageOf({ topic, value, raw, rows: () => undefined })
+    if (!hasRows(topic)) return asMessage({ topic, value, raw, rows: () => undefined })
     return await decodeSealedValue(options, { topic, value: value as SealedValue, raw })
   } catch (error) {
     if (isInfrastructure(error) || error instanceof FatalError) throw error
@@ -80,13 +80,13 @@ async function decodeSealedValue (
 ): Promise<Decoded> {
   const key = await keys.get(value.tenant, value.job)
   if (key === undefined) return { kind: 'skip', why: 'no_key' }
-  const binding = bindingOf(topic, value, value.rowsSchema)
+  const binding = buildBinding(topic, value, value.rowsSchema)
   const compact = { ...value, sealed: withinMessage(raw, value.sealed) }
   // Proves the seal now; the rows are decoded when they are needed.
   detachBuffer(unsealRows(key, binding, value.sealed))
   const decodeRows = await codec.prepare(`${topic}-rows`, value.rowsSchema)
   const rows = () => unpackWith(unsealRows(key, binding, compact.sealed), decodeRows)
-  return messageOf({ topic, value: compact, raw, rows })
+  return asMessage({ topic, value: compact, raw, rows })
 }
 
 /** Enough to find sealed bytes: longer than their random nonce. */
@@ -122,16 +122,16 @@ async function encode (
       `the data key of job ${rowsValue.job} is missing: its rows cannot be sealed`)
   }
   const { schemaId, bytes } = await codec.encodeBare(`${topic}-rows`, emission.rows)
-  const sealed = sealRows(key, bindingOf(topic, rowsValue, schemaId), bytes)
+  const sealed = sealRows(key, buildBinding(topic, rowsValue, schemaId), bytes)
   const envelope = { ...rowsValue, rowsSchema: schemaId, sealed }
   return {
     ...message,
     value: await codec.encode(`${topic}-value`, envelope),
-    headers: headersOf(emission, rowsValue),
+    headers: buildHeaders(emission, rowsValue),
   }
 }
 
-function bindingOf (topic: RowsTopic, value: RowsValue, rowsSchema: number): RowsBinding {
+function buildBinding (topic: RowsTopic, value: RowsValue, rowsSchema: number): RowsBinding {
   const { tenant, job, chunk, chunks, batch = -1 } = value
   const bound = topic === 'rows.completed'
     ? boundOf(value as unknown as Completed)
@@ -139,7 +139,7 @@ function bindingOf (topic: RowsTopic, value: RowsValue, rowsSchema: number): Row
   return { tenant, job, topic, chunk, batch, chunks, rowsSchema, bound }
 }
 
-function headersOf (emission: Emission, value: RowsValue): Record<string, string> {
+function buildHeaders (emission: Emission, value: RowsValue): Record<string, string> {
   const { tenant, job, service, chunk, chunks, firstRow, rows, totalRows } = value
   return {
     tenant,
@@ -151,14 +151,14 @@ function headersOf (emission: Emission, value: RowsValue): Record<string, string
     firstRow: String(firstRow),
     chunkRows: String(rows),
     totalRows: String(totalRows),
-    rows: bitmapOf(emission, rows).toString('base64'),
+    rows: buildBitmap(emission, rows).toString('base64'),
     ...emission.topic === 'rows.completed' && { inputs: String(emission.value.inputs) },
     ...emission.topic === 'rows.retry' && { notBefore: String(emission.value.notBefore) },
   }
 }
 
 /** Bitmap of the rows of a chunk that a message contains. */
-function bitmapOf (emission: Emission, chunkRows: number): Buffer {
+function buildBitmap (emission: Emission, chunkRows: number): Buffer {
   if (emission.topic === 'rows.completed') return emission.value.finished
   const isBatch = emission.topic === 'rows.to-verify' || emission.topic === 'rows.retry'
   if (!isBatch) return fullBitmap(chunkRows)
@@ -177,7 +177,7 @@ const ROWS_TOPICS: ReadonlySet<string> = new Set<RowsTopic>(
 const hasRows = (topic: TopicName): topic is RowsTopic => ROWS_TOPICS.has(topic)
 
 /** Casts: the codec validates each value by the schema of its topic. */
-const messageOf = (message: object): Decoded =>
+const asMessage = (message: object): Decoded =>
   ({ kind: 'message', message: message as Incoming })
 
 /** What sealed rows are bound to: with another binding they cannot be opened. */
@@ -220,7 +220,7 @@ export function unsealRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffe
  */
 function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {
   const { tenant, job, topic, chunk, batch, chunks, rowsSchema, bound } = binding
-  return [VERSION, keyIdOf(dataKey), tenant, job, topic, chunk, batch, chunks, rowsSchema, bound]
+  return [VERSION, toKeyId(dataKey), tenant, job, topic, chunk, batch, chunks, rowsSchema, bound]
 }
 
 /**
@@ -286,9 +286,9 @@ export function openHeader (
 const headerAad = (
   headerKey: Buffer, { tenant, job }: { readonly tenant: string, readonly job: string }
 ): Binding =>
-  [VERSION, keyIdOf(headerKey), tenant, job, 'header']
+  [VERSION, toKeyId(headerKey), tenant, job, 'header']
 
 /** AES-GCM does not commit to its key; a value derived from the key, bound into the seal, does. */
-function keyIdOf (key: Buffer): Buffer {
+function toKeyId (key: Buffer): Buffer {
   return subkey(key, 'key-id').subarray(0, 8)
 }

@@ -62,7 +62,7 @@ function createRequestSteps (redis: RedisClient, scripts: Scripts) {
         apiKey,
         endWithinMs,
       })
-      return claimedOf(await scripts.claim(tenant, claimKeys(tenant, job), [args, wrappedKey]))
+      return parseClaim(await scripts.claim(tenant, claimKeys(tenant, job), [args, wrappedKey]))
     },
 
     /**
@@ -76,7 +76,7 @@ function createRequestSteps (redis: RedisClient, scripts: Scripts) {
         moneyKeys(siblingOf(tenant)).wallet,
       ]
       const reply = await scripts.accept(tenant, keys, [acceptArguments(tenant, request)])
-      return acceptedOf({ tenant, job: request.id }, reply)
+      return parseAccepted({ tenant, job: request.id }, reply)
     },
 
     /**
@@ -86,7 +86,7 @@ function createRequestSteps (redis: RedisClient, scripts: Scripts) {
     refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
       const reply = await scripts.refuse(tenant, claimKeys(tenant, job), [job, code])
       if (reply[0] === 'open') return { kind: 'open' }
-      const outcome = acceptedOf({ tenant, job }, reply)
+      const outcome = parseAccepted({ tenant, job }, reply)
       const isForgotten =
         outcome.kind === 'refused' && fieldsOf(reply.slice(1))['forgotten'] === '1'
       return isForgotten ? { ...outcome, forgotten: true } : outcome
@@ -191,7 +191,7 @@ function createRunningSteps (scripts: Scripts) {
 
     /** Cancels a job: checks under way finish and are charged, all other rows end free. */
     cancel: async (tenant: string, job: string): Promise<Cancelled> =>
-      cancelledOf(tenant, await scripts.cancel(tenant, [jobKeys(tenant, job).job], [])),
+      parseCancelled(tenant, await scripts.cancel(tenant, [jobKeys(tenant, job).job], [])),
 
     /**
      * Counts the rows of a block that no earlier block has; ends and settles the job with the last
@@ -202,7 +202,7 @@ function createRunningSteps (scripts: Scripts) {
       tenant: string, block: TallyBlock, { recount = false }: { readonly recount?: boolean } = {}
     ): Promise<Tallied> => {
       const step = { blocks: [block], inline: NO_INLINE_RESULTS, recount } as const
-      return talliedOf(tenant, await scripts.tally(
+      return parseTallied(tenant, await scripts.tally(
         tenant, tallyKeys(tenant, block.job), tallyArguments(tenant, step)))
     },
 
@@ -214,7 +214,7 @@ function createRunningSteps (scripts: Scripts) {
       tenant: string, blocks: readonly TallyBlock[], inline: InlineResults = NO_INLINE_RESULTS
     ): Promise<readonly Tallied[]> =>
       // Redis answers in the order of the requests, so the steps are counted in order.
-      await Promise.all(stepsOf(blocks).map(async step => talliedOf(tenant, await scripts.tally(
+      await Promise.all(toSteps(blocks).map(async step => parseTallied(tenant, await scripts.tally(
         tenant, tallyKeys(tenant, step[0].job),
         tallyArguments(tenant, { blocks: step, inline, recount: false }))))),
   }
@@ -227,10 +227,10 @@ const BLOCKS_PER_STEP = 8
 
 type Step = readonly [TallyBlock, ...TallyBlock[]]
 
-function stepsOf ([first, ...rest]: readonly TallyBlock[]): readonly Step[] {
+function toSteps ([first, ...rest]: readonly TallyBlock[]): readonly Step[] {
   if (first === undefined) return []
   const step: Step = [first, ...rest.slice(0, BLOCKS_PER_STEP - 1)]
-  return [step, ...stepsOf(rest.slice(BLOCKS_PER_STEP - 1))]
+  return [step, ...toSteps(rest.slice(BLOCKS_PER_STEP - 1))]
 }
 
 /** The steps that close an ended job, or end a stalled one. */
@@ -238,7 +238,7 @@ function createEndSteps (scripts: Scripts, { readWithManifest }: Reads) {
   return {
     /** Ends a job whose last row was counted while the wallet was frozen. */
     end: async (tenant: string, job: string): Promise<Tallied> =>
-      talliedOf(tenant, await scripts.end(tenant, [jobKeys(tenant, job).job], [tenant, job])),
+      parseTallied(tenant, await scripts.end(tenant, [jobKeys(tenant, job).job], [tenant, job])),
 
     /**
      * Closes an ended job; its record and data key expire after 10 minutes. Removes the journal
@@ -268,7 +268,7 @@ function createEndSteps (scripts: Scripts, { readWithManifest }: Reads) {
       tenant: string, job: string, { digest, finished }: FailBlock
     ): Promise<Tallied> => {
       const args = namedArguments({ tenant, job, digest, rows: countBits(finished) })
-      return talliedOf(
+      return parseTallied(
         tenant, await scripts.fail(tenant, tallyKeys(tenant, job), [args, finished]))
     },
   }
@@ -423,7 +423,7 @@ function packVerdicts (verdicts: NonNullable<TallyBlock['verdicts']>): [string, 
 }
 
 /** Decodes the reply of `claim`. */
-function claimedOf (reply: readonly string[]): IdempotencyClaim {
+function parseClaim (reply: readonly string[]): IdempotencyClaim {
   const [kind, ...rest] = reply
   switch (kind) {
     case 'new': return { kind, nowMs: integer(rest[0]), acceptByMs: integer(rest[1]) }
@@ -439,7 +439,7 @@ function claimedOf (reply: readonly string[]): IdempotencyClaim {
 type JobOfTenant = { readonly tenant: string, readonly job: string }
 
 /** Decodes the reply of `accept`. */
-function acceptedOf ({ tenant, job }: JobOfTenant, reply: readonly string[]): Accepted {
+function parseAccepted ({ tenant, job }: JobOfTenant, reply: readonly string[]): Accepted {
   const [kind, entry] = reply
   if (kind === 'refused') {
     const refusal = refusalOf(job, fieldsOf(reply.slice(1)))
@@ -450,7 +450,7 @@ function acceptedOf ({ tenant, job }: JobOfTenant, reply: readonly string[]): Ac
 }
 
 /** Decodes the reply of `tally` and `fail`. */
-function talliedOf (tenant: string, reply: readonly string[]): Tallied {
+function parseTallied (tenant: string, reply: readonly string[]): Tallied {
   const [kind, ended, entry, ...pairs] = reply
   if (kind === 'skip') return { kind }
   if (kind !== 'counted' && kind !== 'known') throw new Error(`unexpected reply of tally: ${kind}`)
@@ -466,7 +466,7 @@ function talliedOf (tenant: string, reply: readonly string[]): Tallied {
 }
 
 /** Decodes the reply of `cancel`. */
-function cancelledOf (tenant: string, reply: readonly string[]): Cancelled {
+function parseCancelled (tenant: string, reply: readonly string[]): Cancelled {
   const [kind, ...pairs] = reply
   if (kind === 'unknown') return { kind }
   if (kind !== 'cancelling' && kind !== 'ended') {

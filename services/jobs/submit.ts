@@ -264,7 +264,7 @@ async function produce (
   }
   for (let from = 0; from < chunks.length; from += CHUNKS_PER_YIELD) {
     const batch = chunks.slice(from, from + CHUNKS_PER_YIELD)
-    const emissions = batch.map((chunk, index) => emissionOf(context, chunk, from + index))
+    const emissions = batch.map((chunk, index) => toEmission(context, chunk, from + index))
     start(from === 0 ? [...keyEmissions, ...emissions] : emissions)
     await eventLoop.yield(lane, tenant)
     failpoint('submit.sealed')
@@ -276,7 +276,7 @@ async function produce (
 /** Sealing a chunk takes about two milliseconds; other requests run between batches. */
 const CHUNKS_PER_YIELD = 4
 
-function emissionOf (
+function toEmission (
   context: {
     readonly submission: Submission
     readonly claimed: ClaimedJob
@@ -391,7 +391,7 @@ export type Liveness = {
 const EXPIRES_AFTER_MS = 5_000
 const HEARTBEAT_MS = 1_500
 
-const keyOf = (name: string) => `alive:${name}`
+const aliveKey = (name: string) => `alive:${name}`
 
 /**
  * Starts a heartbeat: a key in Redis that expires. Resolves after the first one. A process without
@@ -400,12 +400,12 @@ const keyOf = (name: string) => `alive:${name}`
 export async function startLiveness (
   redis: Pick<Redis, 'set' | 'exists'>, id: string = randomUUID()
 ): Promise<Liveness> {
-  const beat = async () => { await redis.set(keyOf(id), '1', 'PX', EXPIRES_AFTER_MS) }
+  const beat = async () => { await redis.set(aliveKey(id), '1', 'PX', EXPIRES_AFTER_MS) }
   await retryForever(beat, { when: isInfrastructure })
   const timer = setInterval(() => { beat().catch(() => {}) }, HEARTBEAT_MS).unref()
   return {
     own: id,
-    isGone: async name => await redis.exists(keyOf(name)) === 0,
+    isGone: async name => await redis.exists(aliveKey(name)) === 0,
     stop: () => clearInterval(timer),
   }
 }

@@ -42,7 +42,7 @@ export function createJobKeyCopy (
 ) {
   const select = async function * (query: string, parameters: Record<string, unknown> = {}) {
     for await (const row of streamRows<StoredKey>(clickhouse, query, parameters)) {
-      if (!mac.isAuthentic(row.mac, signedOf(row))) continue
+      if (!mac.isAuthentic(row.mac, toSigned(row))) continue
       const { tenant, job, wrapped_base64: wrapped, created_ms: createdMs } = row
       yield { tenant, job, wrapped: Buffer.from(wrapped, 'base64'), createdMs: Number(createdMs) }
     }
@@ -64,7 +64,7 @@ export function createJobKeyCopy (
       if (keys.length === 0) return
       const values = keys.map(({ tenant, job, wrapped, createdMs }) => {
         const row = { tenant, job, wrapped_base64: wrapped.toString('base64') }
-        return { ...row, created: new Date(createdMs).toISOString(), mac: mac.sign(signedOf(row)) }
+        return { ...row, created: new Date(createdMs).toISOString(), mac: mac.sign(toSigned(row)) }
       })
       // A digest of MACs: with a predictable token an attacker could make ClickHouse drop the
       // insert.
@@ -111,7 +111,7 @@ type JobName = Pick<CopiedKey, 'tenant' | 'job'>
 type SignedKey = { readonly tenant: string, readonly job: string, readonly wrapped_base64: string }
 type StoredKey = SignedKey & { readonly created_ms: string, readonly mac: string }
 
-const signedOf = ({ tenant, job, wrapped_base64: content }: SignedKey): SignedRecord =>
+const toSigned = ({ tenant, job, wrapped_base64: content }: SignedKey): SignedRecord =>
   ({ table: 'job_keys', tenant, id: job, content })
 
 const COLUMNS = ['tenant', 'job', 'wrapped_base64', 'created', 'mac'] as const
@@ -166,19 +166,19 @@ export function wrappedJobKey (
   replace: (fresh: Buffer) => Promise<boolean>
 ): Wrapped {
   const { orgId } = partsOf(tenant)
-  const pieceOf = (part: JobKeyPart, bytes: Buffer): WrappedPiece =>
+  const toPiece = (part: JobKeyPart, bytes: Buffer): WrappedPiece =>
     ({ class: part, bytes, binding: jobKeyBinding(part, tenant, job) })
   try {
     const { results, webhooks } = splitJobKey(wrapped)
     return {
       orgId,
-      pieces: [pieceOf('results', results), pieceOf('webhooks', webhooks)],
+      pieces: [toPiece('results', results), toPiece('webhooks', webhooks)],
       replace: ([first, second = Buffer.alloc(0)]) =>
         replace(joinJobKey({ results: first, webhooks: second })),
     }
   } catch (error) {
     if (!(error instanceof SealError)) throw error
-    return { orgId, pieces: [pieceOf('results', wrapped)], replace: async () => false }
+    return { orgId, pieces: [toPiece('results', wrapped)], replace: async () => false }
   }
 }
 

@@ -181,12 +181,12 @@ export function createCachedErasure (deps: EraseCachedDeps) {
     const { job, manifest } = archived
     const { kind } = SERVICE_DEFINITIONS[job.service]
     const column = columnsOf(job.service).indexOf(kind === 'phone' ? 'e164' : 'email')
-    const contactsOf = (rows: Rows) =>
+    const listContacts = (rows: Rows) =>
       [...new Set(rows.map(cells => cells[column] ?? '').filter(contact => contact !== ''))]
     for await (const rows of results.rows(job, manifest)) {
       // A version that is not configured stands for the newest one; `rotated` has all others.
       const scope = { tenant, service: job.service, version: '' }
-      const contacts = contactIdentities(kind, contactsOf(rows))
+      const contacts = contactIdentities(kind, listContacts(rows))
       const { version, tokens, rotatedTokens: rotated } = deps.tokenize(scope, contacts)
       await deps.cache.erase({ ...scope, version, rotated }, tokens)
     }

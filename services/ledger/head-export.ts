@@ -78,15 +78,15 @@ async function continueHeads (
   { journal, accessCopy, tenants }: ExportDeps, last: JournalHeads
 ): Promise<JournalHeads['tenants']> {
   const complete = last.tenants.filter(({ missing }) => missing.length === 0)
-  const lastOf = new Map<string, ChainHead>(complete.map(head => [head.tenant, head]))
+  const lastByTenant = new Map<string, ChainHead>(complete.map(head => [head.tenant, head]))
   const names = (await tenants.all()).toSorted()
   const exported: JournalHeads['tenants'][number][] = []
   for (const some of batchesOf(names, TENANTS_PER_BATCH)) {
-    const from = some.map(tenant => [tenant, lastOf.get(tenant) ?? CHAIN_START] as const)
+    const from = some.map(tenant => [tenant, lastByTenant.get(tenant) ?? CHAIN_START] as const)
     const heads = await journal.heads(new Map(from))
     for (const [tenant, head] of heads) exported.push({ ...head, tenant })
   }
-  const accessHead = await accessHeadOf(accessCopy, lastOf.get(ACCESS_CHAIN) ?? CHAIN_START)
+  const accessHead = await accessHeadOf(accessCopy, lastByTenant.get(ACCESS_CHAIN) ?? CHAIN_START)
   return accessHead.seq === 0 ? exported : [...exported, { ...accessHead, tenant: ACCESS_CHAIN }]
 }
 

@@ -73,7 +73,7 @@ export function createJournalState (
   retention: JournalRetention, snapshot?: Snapshot, recent: Recent = new Map()
 ): JournalState {
   const { seq = 0, at = 0, open = [], posted = [] } = snapshot ?? {}
-  const amounts = snapshot === undefined ? ZERO_AMOUNTS : amountsOf(snapshot)
+  const amounts = snapshot === undefined ? ZERO_AMOUNTS : pickAmounts(snapshot)
   return {
     base: seq,
     seq,
@@ -131,13 +131,13 @@ function applyEntry (
 ): void {
   if (entry.seq <= journal.base) return applyCovered(journal, entry, retention)
   if (entry.seq <= journal.seq) {
-    const content = journal.recent.get(nameOf(entry))
-    if (content !== undefined && content !== contentOf(entry)) addContradicting(journal, entry)
+    const content = journal.recent.get(entryName(entry))
+    if (content !== undefined && content !== toContent(entry)) addContradicting(journal, entry)
     return
   }
   const other = journal.afterGap.get(entry.seq)
   if (other === undefined) journal.afterGap = put(journal.afterGap, entry.seq, entry)
-  else if (contentOf(other) !== contentOf(entry)) addContradicting(journal, entry)
+  else if (toContent(other) !== toContent(entry)) addContradicting(journal, entry)
   for (let next = journal.afterGap.get(journal.seq + 1); next !== undefined;
     next = journal.afterGap.get(journal.seq + 1)) {
     journal.afterGap = without(journal.afterGap, next.seq)
@@ -167,8 +167,8 @@ function applyCovered (journal: JournalState, entry: Journal, retention: Journal
 
 function addContradicting (journal: JournalState, entry: Journal): void {
   addFault(journal, `there are two entries with the number ${entry.seq}`)
-  const content = contentOf(entry)
-  if (journal.contradicting.some(other => contentOf(other) === content)) return
+  const content = toContent(entry)
+  if (journal.contradicting.some(other => toContent(other) === content)) return
   journal.contradicting = [...journal.contradicting, entry]
 }
 
@@ -186,17 +186,17 @@ function advance (journal: JournalState, entry: Journal, retention: JournalReten
   const { seq, job, amountMicros } = entry
   journal.seq = seq
   journal.at = entry.at
-  journal.amounts = amountsOf(entry)
+  journal.amounts = pickAmounts(entry)
   if (journal.seq === retention.seq) journal.amountsAtWalletSeq = journal.amounts
-  journal.recent.set(nameOf(entry), contentOf(entry))
+  journal.recent.set(entryName(entry), toContent(entry))
   const [oldest] = journal.recent.size > RECENT_ENTRIES ? journal.recent.keys() : []
   if (oldest !== undefined) journal.recent.delete(oldest)
-  if (entry.type === 'reserve') journal.open = put(journal.open, job, reservationOf(entry))
+  if (entry.type === 'reserve') journal.open = put(journal.open, job, toReservation(entry))
   else if (job !== '') endJob(journal, entry, retention)
   else journal.posted.push({ id: entry.entryId, seq, amountMicros })
 }
 
-function reservationOf (entry: Journal): Reservation {
+function toReservation (entry: Journal): Reservation {
   const { job, seq, at, amountMicros } = entry
   return { job, seq, at, amountMicros, entry }
 }
@@ -231,7 +231,7 @@ export function withEntriesAfterGap (
   for (const entry of [...afterGap.values()].toSorted((a, b) => a.seq - b.seq)) {
     const { job } = entry
     const reservation = all.open.get(job)
-    if (entry.type === 'reserve') all.open.set(job, reservationOf(entry))
+    if (entry.type === 'reserve') all.open.set(job, toReservation(entry))
     else if (reservation !== undefined) {
       all.open.delete(job)
       all.ended.set(job, { reserve: reservation.entry, end: entry })
@@ -241,15 +241,15 @@ export function withEntriesAfterGap (
 }
 
 /** The amounts after an entry. */
-function amountsOf (entry: Amounts): Amounts {
+function pickAmounts (entry: Amounts): Amounts {
   const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = entry
   return { availableMicros, reservedMicros, chargedMicros, fundedMicros }
 }
 
-const nameOf = ({ tenant, seq }: Journal) => `${tenant} ${seq}`
+const entryName = ({ tenant, seq }: Journal) => `${tenant} ${seq}`
 
 /** The content by which two entries with one seq differ. */
-const contentOf = ({ entryId, type, job, at, amountMicros, chargeMicros, ...amounts }: Journal) =>
+const toContent = ({ entryId, type, job, at, amountMicros, chargeMicros, ...amounts }: Journal) =>
   [entryId, type, job, at, amountMicros, chargeMicros, formatAmounts(amounts)].join(' ')
 
 export type JournalDeps = {
@@ -365,8 +365,8 @@ function trustJournal (
   const trusted = { behind: true, missing, renumbered: [], dropped: [] }
   // A gap blocks even then: the next entries would get numbers that are taken.
   if (journal.afterGap.size > 0) return { ...trusted, faults: gapFaults(journal) }
-  const contents = new Set(journal.contradicting.map(contentOf))
-  const dropped = outbox.filter(entry => contents.has(contentOf(entry))).map(({ seq }) => seq)
+  const contents = new Set(journal.contradicting.map(toContent))
+  const dropped = outbox.filter(entry => contents.has(toContent(entry))).map(({ seq }) => seq)
   journal.amounts = add(journal.amounts, journal.drift)
   const renumbered = renumber(journal, retention)
   const faults = sumFaults(journal)
@@ -611,9 +611,9 @@ export async function takeSnapshots (
 
 /** The positions from which a recovery reads the journal, as an array by partition. */
 function committedFrom ({ from, unwritten }: Base): readonly number[] {
-  return [...unwritten.values()].map(offsetsOf).reduce(
+  return [...unwritten.values()].map(toOffsets).reduce(
     (earliest, offsets) => earliest.map((offset, index) => Math.min(offset, offsets[index] ?? 0)),
-    offsetsOf(from))
+    toOffsets(from))
 }
 
 /** Snapshots as JSON, by tenant. */
@@ -635,27 +635,27 @@ export async function writeSnapshots (
   const advanced = [...journals].filter(pair => hasAdvanced(deps, pair))
   const { due = [], large = [] } = Object.groupBy(advanced, ([, journal]) => {
     const ids = [...journal.open.keys(), ...newestPosted(journal).map(({ id }) => id)]
-    return ids.reduce((sum, id) => sum + sizeOf(id), 0) > MAX_BYTES ? 'large' : 'due'
+    return ids.reduce((sum, id) => sum + countBytes(id), 0) > MAX_BYTES ? 'large' : 'due'
   })
   const written = new Map<string, string>()
   for (const batch of batchesOf(due, SNAPSHOTS_PER_BATCH)) {
-    const snapshots = batch.map(([tenant, journal]) => snapshotOf(journal, { tenant, from }))
+    const snapshots = batch.map(([tenant, journal]) => toSnapshot(journal, { tenant, from }))
     await emitAll(deps, snapshots)
     for (const snapshot of snapshots) written.set(snapshot.tenant, JSON.stringify(snapshot))
   }
   deps.metrics.count('snapshots_total', {}, written.size)
   const tooLarge = new Map(large.map(([tenant, journal]) =>
-    [tenant, JSON.stringify(snapshotOf(journal, { tenant, from }))]))
+    [tenant, JSON.stringify(toSnapshot(journal, { tenant, from }))]))
   return { written, tooLarge }
 }
 
-const sizeOf = (id: string) => Buffer.byteLength(id) + ITEM_BYTES
+const countBytes = (id: string) => Buffer.byteLength(id) + ITEM_BYTES
 
 /** The top-ups and adjustments for a snapshot: the newest, after one without an id for others. */
 function newestPosted ({ posted, lacksPosted }: JournalState): Snapshot['posted'] {
   let from = posted.length
   for (let bytes = 0; from > 0; from -= 1) {
-    bytes += sizeOf(posted[from - 1]?.id ?? '')
+    bytes += countBytes(posted[from - 1]?.id ?? '')
     if (bytes > MAX_POSTED_BYTES) break
   }
   return from > 0 || lacksPosted ? [LEFT_OUT, ...posted.slice(from)] : posted.slice()
@@ -667,7 +667,7 @@ export function lacksPosted ({ posted: [oldest] }: Snapshot): boolean {
 }
 
 /** The snapshot of a state. */
-function snapshotOf (
+function toSnapshot (
   journal: JournalState, of: Pick<Snapshot, 'tenant' | 'from'>
 ): Snapshot {
   const { seq, at, amounts, open } = journal
@@ -702,7 +702,7 @@ function hasAdvanced (
 }
 
 /** Offsets as an array by partition. */
-function offsetsOf (positions: PartitionOffsets): readonly number[] {
+function toOffsets (positions: PartitionOffsets): readonly number[] {
   const partitions = Math.max(-1, ...positions.keys()) + 1
   return Array.from({ length: partitions }, (_, index) => Number(positions.get(index) ?? 0n))
 }

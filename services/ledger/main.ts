@@ -83,7 +83,7 @@ export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
     decide: async messages => {
       const nowMs = clock.now()
       for (const message of messages) held.add(message, nowMs)
-      const emits = messages.filter(isOf('wallet.journal'))
+      const emits = messages.filter(isFrom('wallet.journal'))
         .flatMap(({ value }) => eventsOfEntry(value, nowMs))
       const [first] = messages
       if (first === undefined || held.of(first.raw).length < batch) {
@@ -110,8 +110,8 @@ export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
 async function append (
   { journal, keys, access }: LedgerDeps, messages: readonly Incoming<Read>[]
 ): Promise<void> {
-  const entries = messages.filter(isOf('wallet.journal')).map(({ value }) => value)
-  const jobKeys = messages.filter(isOf('job.keys')).map(({ value, raw }) =>
+  const entries = messages.filter(isFrom('wallet.journal')).map(({ value }) => value)
+  const jobKeys = messages.filter(isFrom('job.keys')).map(({ value, raw }) =>
     ({ ...value, createdMs: raw.timestampMs }))
   if (entries.length > 0) {
     await inserting(`${entries.length} journal entries`, () => journal.append(entries))
@@ -119,7 +119,7 @@ async function append (
   if (jobKeys.length > 0) {
     await inserting(`${jobKeys.length} job keys`, () => keys.append(jobKeys))
   }
-  const actions = messages.filter(isOf('access.log')).map(({ value, raw }) =>
+  const actions = messages.filter(isFrom('access.log')).map(({ value, raw }) =>
     ({ ...value, seq: Number(raw.offset) + 1 }))
   if (actions.length > 0) {
     await inserting(`${actions.length} entries of the access log`, () => access.append(actions))
@@ -139,7 +139,7 @@ type Partition = Pick<RawMessage, 'topic' | 'partition'>
 
 type Read = ReadsOf<'ledger'>
 
-const isOf = <T extends Read>(topic: T) =>
+const isFrom = <T extends Read>(topic: T) =>
   (message: Incoming<Read>): message is Incoming<T> => message.topic === topic
 
 /** An older entry is read again, long after its events were sent. */

@@ -65,7 +65,7 @@ export function countMovements (
 
 function countEntry (entry: Journal, metrics: Pick<Metrics, 'count'>): void {
   const { type, amountMicros, chargeMicros } = entry
-  const mode = modeOf(entry.tenant)
+  const mode = tenantMode(entry.tenant)
   const moved = (
     movement: CounterLabels<'money_moved_micros_total'>['movement'], micros: number
   ) => metrics.count('money_moved_micros_total', { movement, mode }, micros)
@@ -144,7 +144,7 @@ const FIELDS = [...STATES, 'jobs'] as const
 function sumByMode (byTenant: ReadonlyMap<string, readonly number[]>): WalletSums {
   const sums = { live: FIELDS.map(() => 0), test: FIELDS.map(() => 0) }
   for (const [tenant, values] of byTenant) {
-    const sum = sums[modeOf(tenant)]
+    const sum = sums[tenantMode(tenant)]
     for (const [at, value] of values.entries()) sum[at] = (sum[at] ?? 0) + value
   }
   return MODES.flatMap(mode =>
@@ -164,7 +164,7 @@ async function readWallets (
   }))
 }
 
-function modeOf (tenant: string): Mode {
+function tenantMode (tenant: string): Mode {
   return isTenant(tenant) ? partsOf(tenant).mode : 'live'
 }
 
@@ -245,7 +245,7 @@ function createGapCount (deps: GapDeps): () => Promise<readonly number[]> {
     const ends = shipped?.ends
     const isReached = lags.every(({ partition, offset }) => offset >= (ends?.get(partition) ?? 0))
     if (shipped !== undefined && isReached) {
-      for (const [tenant, missing] of await missingOf(deps, shipped.last)) {
+      for (const [tenant, missing] of await countMissing(deps, shipped.last)) {
         if (missing > (gaps.get(tenant) ?? 0)) {
           deps.log.error({ tenant, entries: missing }, 'journal copy lost entries: they were ' +
             'deleted from Kafka before they were copied, or from ClickHouse; run the audit to ' +
@@ -289,7 +289,7 @@ async function readShipped (
   return { last, ends }
 }
 
-async function missingOf (
+async function countMissing (
   { journal }: Pick<GapDeps, 'journal'>, last: Shipped['last']
 ): Promise<ReadonlyMap<string, number>> {
   const missing = new Map<string, number>()
@@ -348,13 +348,13 @@ const WORK = `
 function watchClickhouse (
   { clickhouse, metrics, log }: Watching & Pick<Stores, 'clickhouse'>
 ): void {
-  const readingOf = <T>(query: string) => createCachedReading(async () =>
+  const readCached = <T>(query: string) => createCachedReading(async () =>
     await (await clickhouse.query({ query, format: 'JSONEachRow' })).json<T>(), {
     name: 'the system tables of ClickHouse', log,
   })
-  const disks = readingOf<{ name: string, total: number, free: number }>(DISKS)
-  const parts = readingOf<{ table: string, parts: number }>(PARTS)
-  const work = readingOf<{ merge: number, mutation: number }>(WORK)
+  const disks = readCached<{ name: string, total: number, free: number }>(DISKS)
+  const parts = readCached<{ table: string, parts: number }>(PARTS)
+  const work = readCached<{ merge: number, mutation: number }>(WORK)
   metrics.watchAll('clickhouse_disk_bytes', async () =>
     (await disks()).map(({ name, total }) => ({ labels: { disk: name }, value: total })))
   metrics.watchAll('clickhouse_disk_free_bytes', async () =>

@@ -69,7 +69,7 @@ export async function rebuildOpen (
   const uncounted: Journal[] = []
   for (const { job, entry } of open.values()) {
     if (entry !== undefined && hasTerms(entry)) {
-      jobs.push(openJobOf(entry, nowMs))
+      jobs.push(rebuildOpenJob(entry, nowMs))
       uncounted.push(entry)
     } else if ((known.get(job)?.state ?? 'gone') === 'gone') {
       faults.push(`no entry describes the open job ${job}`)
@@ -96,9 +96,9 @@ export async function rebuildEnded (
       const job = archived.get(end.job)
       const entry = reserve ?? end
       if (job !== undefined) {
-        jobs.push({ job: closedJobOf(job, { reserve, end, nowMs }), term })
+        jobs.push({ job: rebuildClosedJob(job, { reserve, end, nowMs }), term })
       } else if (hasTerms(entry) || isOpen) {
-        jobs.push({ job: openJobOf(entry, nowMs, end), term })
+        jobs.push({ job: rebuildOpenJob(entry, nowMs, end), term })
         uncounted.push(entry)
       }
     }
@@ -147,28 +147,28 @@ function hasTerms ({ reason }: Pick<Journal, 'reason'>): boolean {
  * An open job from its reserve entry; `settled` is its end in the journal, if any. From an entry
  * without terms it has no record, and only updates an existing one.
  */
-function openJobOf (entry: Journal, nowMs: number, settled?: Journal): RebuiltJob {
+function rebuildOpenJob (entry: Journal, nowMs: number, settled?: Journal): RebuiltJob {
   const terms = termsOf(entry)
   return {
-    ...bindingOf(entry, { terms, nowMs }),
+    ...toBinding(entry, { terms, nowMs }),
     settled: settled && { seq: settled.seq, chargeMicros: settled.chargeMicros },
     isClosed: false,
     fields: hasTerms(entry)
-      ? [...openRecordOf(entry, terms), ...Object.entries(terms)
+      ? [...openRecord(entry, terms), ...Object.entries(terms)
           .filter(([name]) => !NON_RECORD_TERMS.has(name)).flat()]
       : [],
   }
 }
 
 /** A closed job from the archive, for repeated requests and queries. */
-function closedJobOf (
+function rebuildClosedJob (
   job: Job,
   { reserve, end, nowMs }: EndedEntries & { readonly nowMs: number }
 ): RebuiltJob {
   const terms = reserve === undefined ? {} : termsOf(reserve)
   const state = { announced: true, rebuilt: false, ended: true, closed: true }
   return {
-    ...bindingOf(end, { terms, nowMs }),
+    ...toBinding(end, { terms, nowMs }),
     settled: { seq: end.seq, chargeMicros: end.chargeMicros },
     isClosed: true,
     fields: [...recordOf({ ...job, ...state }), 'settleSeq', String(end.seq)],
@@ -180,7 +180,7 @@ export function termsOf (entry: Journal): Terms {
   return hasTerms(entry) ? JSON.parse(entry.reason) as Terms : {}
 }
 
-function bindingOf (
+function toBinding (
   { tenant, job }: Journal, { terms, nowMs }: { readonly terms: Terms, readonly nowMs: number }
 ) {
   const isBound = nowMs < Number(terms['claimedAt']) + KEY_BOUND_MS
@@ -205,7 +205,7 @@ function bindingOf (
  * The initial fields of `accept`. Whether all its batches were produced is unknown: if not,
  * `lookup` still has its chunks and announces it.
  */
-function openRecordOf (reserve: Journal, terms: Terms): readonly string[] {
+function openRecord (reserve: Journal, terms: Terms): readonly string[] {
   const numbers = [
     'endedAtMs', ...COUNTS, 'chargedMicros', 'releasedMicros', 'announced', 'ended', 'closed',
   ]
@@ -250,7 +250,7 @@ const BLOCKS_PER_BATCH = 64
 export async function recountLostJobs (
   deps: RecountDeps, signal: AbortSignal
 ): Promise<{ readonly left: number }> {
-  const marked = await marksOf(deps)
+  const marked = await readMarks(deps)
   const since = [...marked.values()].flatMap(jobs => [...jobs.values()])
   if (since.length === 0) return { left: 0 }
   const left = new Set<string>()
@@ -290,7 +290,7 @@ export async function restoreMarks (
   }
 }
 
-async function marksOf ({ redis }: RecountDeps): Promise<Marked> {
+async function readMarks ({ redis }: RecountDeps): Promise<Marked> {
   const marked = new Map<string, ReadonlyMap<string, number>>()
   for (const tenant of await redis.smembers(RECOUNTING_KEY)) {
     // The jobs of a server that is gone are recounted later.

@@ -85,7 +85,7 @@ export function createRecoveryStore (redis: RedisClient) {
   const reach = reachIn(redis)
   let highestFence = 0
   return {
-    ...stepsOf(scripts),
+    ...createSteps(scripts),
 
     /**
      * Acquires or renews the leadership; `fence` is undefined while another ledger leads. `run` is
@@ -124,7 +124,7 @@ export function createRecoveryStore (redis: RedisClient) {
       const [kind, other] = answer as SnapshotReply
       // The next renewal takes a higher token, if this ledger still leads.
       if (kind === 'fenced') highestFence = Math.max(highestFence, Number(other))
-      return walletSnapshotOf(tenant, answer as SnapshotReply)
+      return parseWalletSnapshot(tenant, answer as SnapshotReply)
     },
 
     /** Whether the server of one of the tenants responds; scripts may fail on it all the same. */
@@ -145,7 +145,7 @@ export function createRecoveryStore (redis: RedisClient) {
 }
 
 /** The writes of a recovery. */
-function stepsOf (scripts: ReturnType<typeof loadScripts>) {
+function createSteps (scripts: ReturnType<typeof loadScripts>) {
   return {
     /**
      * Unlocks a wallet if its last movement is still `seq`. `restored` replaces its seq and amounts
@@ -223,7 +223,7 @@ type SnapshotReply =
 
 type SnapshotResult = WalletSnapshot | 'fenced' | 'unreachable' | undefined
 
-function walletSnapshotOf (tenant: string, answer: SnapshotReply): SnapshotResult {
+function parseWalletSnapshot (tenant: string, answer: SnapshotReply): SnapshotResult {
   if (answer[0] !== 'waiting') return answer[0] === 'fenced' ? 'fenced' : undefined
   const [, run, trust, [seq, available, reserved, charged, funded], outbox, jobs] = answer
   return {

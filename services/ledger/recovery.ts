@@ -391,7 +391,7 @@ async function writeMissing (
     'reconstructed from later balances; verify them with "npm run ops -- audit --full"')
 }
 
-/** Appends entries with their new numbers. A crash before the unlock appends the same ones again. */
+/** Appends entries with new numbers. A crash before the unlock appends the same ones again. */
 async function writeRenumbered (
   { emitter, log }: RecoveryDeps, tenant: string, renumbered: readonly Journal[]
 ): Promise<void> {

@@ -102,12 +102,12 @@ export class LostDeliveries {
     const atMs = clock.now()
     const lags = await deliverLags().catch(orIfUnavailable(undefined))
     if (lags === undefined) return
-    const { ends, atMs: untilMs } = this.#next ?? { ends: endsOf(lags), atMs }
+    const { ends, atMs: untilMs } = this.#next ?? { ends: toEnds(lags), atMs }
     if (lags.every(lag => lag.lag === 0)) {
       this.forget()
       await mark(redis, '', atMs)
-    } else if (lags.every(lag => lag.offset >= (ends.get(nameOf(lag)) ?? 0))) {
-      this.#next = { ends: endsOf(lags), atMs }
+    } else if (lags.every(lag => lag.offset >= (ends.get(partitionName(lag)) ?? 0))) {
+      this.#next = { ends: toEnds(lags), atMs }
       await mark(redis, '', untilMs)
     } else this.#next = { ends, atMs: untilMs }
   }
@@ -118,10 +118,10 @@ export class LostDeliveries {
   }
 }
 
-const nameOf = ({ topic, partition }: GroupLag) => `${topic}:${partition}`
+const partitionName = ({ topic, partition }: GroupLag) => `${topic}:${partition}`
 
-const endsOf = (lags: readonly GroupLag[]): TopicEnds['ends'] =>
-  new Map(lags.map(lag => [nameOf(lag), lag.offset + lag.lag]))
+const toEnds = (lags: readonly GroupLag[]): TopicEnds['ends'] =>
+  new Map(lags.map(lag => [partitionName(lag), lag.offset + lag.lag]))
 
 /**
  * The ends of jobs of feeds go to webhook endpoints alone: `publish` has not lost anything, and

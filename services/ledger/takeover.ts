@@ -298,7 +298,7 @@ async function completeJob (
   if (hasAllRows(job) && !isOrphan) return undefined
   // Its entry is shipped with the others that are left.
   const ended = job.ended ? { job, entry: undefined } : await endComplete(deps, job)
-  const idleMs = await idleTimeOf(deps, job, sinceMs)
+  const idleMs = await measureIdleTime(deps, job, sinceMs)
   const isIdle = idleMs >= deps.stalledAfterMs
   if (ended !== undefined) {
     const isClosed = await close(deps, ended, 'ended_job')
@@ -314,7 +314,7 @@ async function completeJob (
  * Milliseconds without progress. Rows that wait for a host are no standstill: `verify` records when
  * they are due, and records it again whenever it carries them on.
  */
-async function idleTimeOf (
+async function measureIdleTime (
   { store, clock, stalledAfterMs }: TakeoverDeps, job: Job, sinceMs: number
 ): Promise<number> {
   const nowMs = clock.now()
@@ -416,7 +416,7 @@ type OwnersDeps = {
 const NO_PROGRESS_MS = 300_000
 
 type Partition = Pick<GroupLag, 'topic' | 'partition'>
-const nameOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
+const partitionName = ({ topic, partition }: Partition) => `${topic}:${partition}`
 
 /**
  * Finds orphans, without a limit on how slow their owners may be. A stage commits a message only
@@ -444,7 +444,7 @@ export class Owners {
    * are unfinished: one that is left out is forgotten.
    */
   async findOrphans (owned: readonly Owned[]): Promise<ReadonlySet<string>> {
-    const groups = new Set(owned.map(groupOf))
+    const groups = new Set(owned.map(groupName))
     if (groups.size === 0) this.#commits.clear()
     const lags = groups.size === 0 ? [] : await this.#readOffsets([...groups])
     const byGroup = Map.groupBy(lags, ({ group }) => group)
@@ -454,19 +454,19 @@ export class Owners {
     const orphans = new Set<string>()
     for (const unfinished of owned) {
       const { id } = unfinished
-      const partitions = byGroup.get(groupOf(unfinished)) ?? []
+      const partitions = byGroup.get(groupName(unfinished)) ?? []
       const before = seen.get(id)
       this.#ends.set(id, before ??
-        new Map(partitions.map(lag => [nameOf(lag), lag.offset + lag.lag])))
+        new Map(partitions.map(lag => [partitionName(lag), lag.offset + lag.lag])))
       const isFinished = (lag: GroupLag) =>
-        lag.offset >= (before?.get(nameOf(lag)) ?? 0) || stuck.has(lag)
+        lag.offset >= (before?.get(partitionName(lag)) ?? 0) || stuck.has(lag)
       if (before !== undefined && partitions.every(isFinished)) orphans.add(id)
     }
     return orphans
   }
 
   #isStuck (lag: GroupLag): boolean {
-    const name = `${lag.group} ${nameOf(lag)}`
+    const name = `${lag.group} ${partitionName(lag)}`
     const last = this.#commits.get(name)
     if (lag.lag > 0 && last?.offset === lag.offset) {
       return this.#now() - last.sinceMs >= NO_PROGRESS_MS
@@ -476,7 +476,7 @@ export class Owners {
   }
 }
 
-function groupOf ({ stage, lane }: Owned): string {
+function groupName ({ stage, lane }: Owned): string {
   const [subscription] = subscriptionsOf(stage, { lanes: [lane] })
   if (subscription === undefined) throw new TypeError(`${stage} reads no topic of lane ${lane}`)
   return subscription.group
@@ -543,7 +543,7 @@ async function isBehind (
 ): Promise<boolean> {
   const committed = await admin.fetchOffsets({ groupId: group, topics: [...topics] })
   for (const { topic, partitions } of committed) {
-    const ends = await targetsOf(admin, topic, age)
+    const ends = await findTargets(admin, topic, age)
     const behind = partitions.some(({ partition, offset }) => {
       const { low = 0n, target = 0n } = ends.get(partition) ?? {}
       const next = BigInt(offset) < low ? low : BigInt(offset)
@@ -555,7 +555,7 @@ async function isBehind (
 }
 
 /** The lowest offset of each partition, and the offset that a group must have reached. */
-async function targetsOf (
+async function findTargets (
   admin: KafkaAdmin, topic: string, { olderThanMs, countsRetries }: MessageAge
 ) {
   const bounds = await admin.fetchTopicOffsets(topic)
@@ -563,9 +563,9 @@ async function targetsOf (
   const targets = isRetry && countsRetries
     ? bounds
     : await admin.fetchTopicOffsetsByTimestamp(topic, olderThanMs)
-  const targetOf = new Map(targets.map(({ partition, offset }) => [partition, BigInt(offset)]))
+  const offsets = new Map(targets.map(({ partition, offset }) => [partition, BigInt(offset)]))
   return new Map(bounds.map(({ partition, low, high }) => {
-    const target = targetOf.get(partition) ?? BigInt(high)
+    const target = offsets.get(partition) ?? BigInt(high)
     return [partition, { low: BigInt(low), target: target < 0n ? BigInt(high) : target }]
   }))
 }

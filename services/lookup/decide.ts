@@ -179,7 +179,7 @@ async function chunkEmissions (
     for (let row = 0; row < coordinates.rows; row++) {
       const kind = classifyRow(chunk, row)
       if (kind === 'toVerify' && toVerify.length < payable) toVerify.push(row)
-      else block.add(row, outcomeOf(chunk, row, { kind, terms }))
+      else block.add(row, decideOutcome(chunk, row, { kind, terms }))
     }
     payable -= toVerify.length
     emits.push(block.emission(terms.lane), ...verificationBatches(chunk, toVerify, terms))
@@ -188,13 +188,13 @@ async function chunkEmissions (
 }
 
 /** The outcome of a row that is not verified, with the time of the quote: a replay repeats it. */
-function outcomeOf (
+function decideOutcome (
   chunk: Chunk, row: number, { kind, terms }: { readonly kind: RowKind, readonly terms: JobTerms }
 ): RowOutcome | DuplicateOutcome {
   const { coordinates: { service }, rows: { canonicals, reasons } } = chunk
   const { quotedAtMs: atMs, freshnessMs } = terms
   const canonical = canonicals[row] ?? ''
-  const subject = { service, canonical, copies: copiesOf(chunk, row) }
+  const subject = { service, canonical, copies: countCopies(chunk, row) }
   if (kind === 'toVerify') return withoutVerdict('internal', { atMs, subject })
   if (kind === 'invalid') return invalidOutcome((reasons[row] ?? '') as Reason, atMs)
   if (kind === 'duplicate') {
@@ -229,7 +229,7 @@ function invalidOutcome (reason: Reason, atMs: number): RowOutcome {
 }
 
 /** The number of duplicates of a row. */
-function copiesOf ({ coordinates, duplicates }: Chunk, row: number): number {
+function countCopies ({ coordinates, duplicates }: Chunk, row: number): number {
   return duplicates.copies[coordinates.firstRow + row] ?? 0
 }
 
@@ -258,7 +258,7 @@ function verificationBatches (
       },
       rows: {
         rows,
-        duplicates: rows.map(row => copiesOf(chunk, row)),
+        duplicates: rows.map(row => countCopies(chunk, row)),
         canonicals: rows.map(row => canonicals[row] ?? ''),
         tokens: pickTokens(tokens, rows),
         rotatedTokens: pickRotated(rotatedTokens, rows),

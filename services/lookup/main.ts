@@ -71,7 +71,7 @@ export class LookupStage implements Stage<'lookup'> {
     for (const message of messages) {
       const unit = this.#pendingJobs.add(message)
       if (unit === undefined) continue
-      const name = nameOf(message)
+      const name = jobName(message)
       const decision = decided.get(name) ?? await decideJob(unit, this.#deps)
       decided.set(name, { ...decision, completes: unit.members })
     }
@@ -199,7 +199,7 @@ class PendingJobs {
    */
   add (message: ChunkMessage): JobMessages | undefined {
     const { chunk, chunks } = message.value
-    const name = nameOf(message)
+    const name = jobName(message)
     const job: Waiting = this.#jobs.get(name) ??
       { message, idlePolls: 0, chunks, byChunk: new Map(), members: new Set() }
     if (!Number.isInteger(chunk) || chunk < 0 || chunk >= job.chunks) {
@@ -207,11 +207,11 @@ class PendingJobs {
         `job has ${job.chunks}, from 0`)
     }
     this.#jobs.set(name, job)
-    this.#active.add(partitionOf(message.raw))
+    this.#active.add(partitionName(message.raw))
     Object.assign(job, { message, idlePolls: 0 })
     job.members.add(message)
     if (!job.byChunk.has(chunk)) job.byChunk.set(chunk, message)
-    return job.byChunk.size === job.chunks ? messagesOf(job) : undefined
+    return job.byChunk.size === job.chunks ? collectMessages(job) : undefined
   }
 
   /** Marks a chunk as a dead letter; false if a message of it is held. */
@@ -225,7 +225,7 @@ class PendingJobs {
 
   /** Forgets the job that waits with this message; false if none does, or only with a copy. */
   drop (message: ChunkMessage): boolean {
-    const name = nameOf(message)
+    const name = jobName(message)
     if (this.#jobs.get(name)?.members.has(message) !== true) return false
     this.#jobs.delete(name)
     this.#dead.delete(name)
@@ -234,7 +234,7 @@ class PendingJobs {
 
   /** Jobs that may need no further chunk: past `acceptBy`, or with dead chunks. */
   expired (place: TopicPartition, nowMs: number): readonly PendingJob[] {
-    const idle = this.#active.has(partitionOf(place)) ? 0 : 1
+    const idle = this.#active.has(partitionName(place)) ? 0 : 1
     return this.#of(place)
       .filter(([name, { message }]) => nowMs > message.value.acceptBy || this.#dead.has(name))
       .map(([name, job]) => {
@@ -242,13 +242,13 @@ class PendingJobs {
         const hasAllChunks = dead !== undefined &&
           new Set([...dead, ...job.byChunk.keys()]).size >= job.chunks
         const idlePolls = job.idlePolls + idle
-        return { message: job.message, unit: messagesOf(job), hasAllChunks, idlePolls }
+        return { message: job.message, unit: collectMessages(job), hasAllChunks, idlePolls }
       })
   }
 
   /** Counts a poll of the partition. */
   polled (place: TopicPartition): void {
-    const isActive = this.#active.delete(partitionOf(place))
+    const isActive = this.#active.delete(partitionName(place))
     if (isActive) return
     for (const [, job] of this.#of(place)) job.idlePolls += 1
   }
@@ -261,20 +261,20 @@ class PendingJobs {
   }
 
   #of (place: TopicPartition): readonly (readonly [name: string, job: Waiting])[] {
-    const partition = partitionOf(place)
-    return [...this.#jobs].filter(([, { message }]) => partitionOf(message.raw) === partition)
+    const partition = partitionName(place)
+    return [...this.#jobs].filter(([, { message }]) => partitionName(message.raw) === partition)
   }
 }
 
-function messagesOf ({ byChunk, members }: Waiting): JobMessages {
+function collectMessages ({ byChunk, members }: Waiting): JobMessages {
   const sorted = [...byChunk].sort(([a], [b]) => a - b).map(([, message]) => message)
   return { messages: sorted, members: [...members] }
 }
 
-const partitionOf = ({ topic, partition }: TopicPartition) => `${topic}:${partition}`
+const partitionName = ({ topic, partition }: TopicPartition) => `${topic}:${partition}`
 
 /** The name of the job of a chunk. */
-function nameOf ({ value }: Pick<ChunkMessage, 'value'>): string {
+function jobName ({ value }: Pick<ChunkMessage, 'value'>): string {
   return `${value.tenant}:${value.job}`
 }
 

@@ -244,13 +244,13 @@ export class ChunkLoader {
     // The later call sees the failure; until then it may be unhandled.
     started.catch(() => {})
     this.#loading.set(message, started)
-    this.#loaded.set(message, memoryOf(message))
+    this.#loaded.set(message, estimateMemory(message))
     return started
   }
 
   /** Starts loading a chunk, if there is memory for it. */
   prefetch (message: ChunkMessage): void {
-    if (this.#loaded.calculatedSize + memoryOf(message) > this.#maxBytes) return
+    if (this.#loaded.calculatedSize + estimateMemory(message) > this.#maxBytes) return
     this.load(message).catch(() => {})
   }
 
@@ -261,7 +261,7 @@ export class ChunkLoader {
 }
 
 /** The estimated memory of a chunk, in bytes. */
-function memoryOf ({ raw }: ChunkMessage): number {
+function estimateMemory ({ raw }: ChunkMessage): number {
   return 1 + (raw.value?.length ?? 0) * MEMORY_PER_BYTE
 }
 

@@ -300,15 +300,15 @@ export function normalizedMailbox (address: string, exchange = ''): string {
   const domain = lower.slice(at + 1)
   const serving = exchange === '' ? undefined : ownerOfExchange(exchange)
   // Another server does not follow the rules of the owner of the domain.
-  const ownerOf = (name: string) => {
+  const findOwner = (name: string) => {
     const owner = byDomain.find(name)
     return exchange === '' || owner === serving ? owner : undefined
   }
   const parent = domain.slice(domain.indexOf('.') + 1)
-  if (ownerOf(parent)?.mailbox?.subdomains === true) {
+  if (findOwner(parent)?.mailbox?.subdomains === true) {
     return `${domain.slice(0, -parent.length - 1)}@${parent}`
   }
-  const owner = ownerOf(domain)
+  const owner = findOwner(domain)
   if (owner !== undefined) return atOwnDomain(local, domain, owner)
   const rule = serving?.mailbox
   return rule?.forCustomers === true ? `${withoutTag(local, rule.tag)}@${domain}` : lower

@@ -79,7 +79,7 @@ export function createHeadsCodec (
   const { sign, isAuthentic } = createMac(settings)
   return {
     encode: ({ at, tenants }: JournalHeads): string => {
-      const mac = sign(purpose, contentOf({ at, tenants }))
+      const mac = sign(purpose, toContent({ at, tenants }))
       return JSON.stringify({ version: 1, at, tenants, mac })
     },
 
@@ -87,7 +87,7 @@ export function createHeadsCodec (
     decode: (text: string): JournalHeads | undefined => {
       const document = parse(text)
       if (document?.version !== 1 || !Array.isArray(document.tenants)) return undefined
-      return isAuthentic(String(document.mac), purpose, contentOf(document)) ? document : undefined
+      return isAuthentic(String(document.mac), purpose, toContent(document)) ? document : undefined
     },
   }
 }
@@ -95,7 +95,7 @@ export function createHeadsCodec (
 type Document = JournalHeads & { readonly version: unknown, readonly mac: unknown }
 
 /** Independent of the order of fields, as a receiver may store the document as parsed JSON. */
-function contentOf ({ at, tenants }: JournalHeads): readonly string[] {
+function toContent ({ at, tenants }: JournalHeads): readonly string[] {
   return [JSON.stringify([1, at, tenants.map(head =>
     [head?.tenant, head?.seq, head?.hash, head?.missing])])]
 }
@@ -165,10 +165,10 @@ export function createJournalCopy (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
 ): JournalCopy {
   const isSigned = (row: StoredEntry, entry: Journal) =>
-    mac.isAuthentic(row.mac, signedOf(entry))
+    mac.isAuthentic(row.mac, toSignedRecord(entry))
   const append = async (entries: readonly Journal[]) => {
     const byMac = new Map(entries.map(entry => {
-      const row = rowOf(entry, mac)
+      const row = toRow(entry, mac)
       return [row.mac, { entry, row }] as const
     }))
     const stored = await readMacs(clickhouse, [...byMac.values()].map(({ row }) => row))
@@ -193,7 +193,7 @@ export function createJournalCopy (
     const entries: Journal[] = []
     const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before, type })
     for await (const row of rows) {
-      const entry = entryOf(row)
+      const entry = toEntry(row)
       if (entry.seq === entries.at(-1)?.seq || !isSigned(row, entry)) continue
       if (entries.push(entry) === limit) break
     }
@@ -206,7 +206,7 @@ export function createJournalCopy (
     const tenants = [...from.keys()]
     const rows = streamRows<StoredEntry>(clickhouse, SELECT_AFTER, { tenants, after })
     for await (const row of rows) {
-      const entry = entryOf(row)
+      const entry = toEntry(row)
       if (!isSigned(row, entry)) continue
       ends.set(row.tenant, extendChain(ends.get(row.tenant) ?? CHAIN_START, entry))
     }
@@ -232,7 +232,7 @@ async function verified (
   const entries = new Map<string, Journal>()
   const forged: number[] = []
   for await (const row of rows) {
-    const entry = entryOf(row)
+    const entry = toEntry(row)
     if (isSigned(row, entry)) entries.set(canonicalText(entry), entry)
     else forged.push(entry.seq)
   }
@@ -244,10 +244,10 @@ async function * pagesFrom (
   clickhouse: Reading, tenant: string, from: { readonly seq: number, readonly atMs: number }
 ): AsyncGenerator<readonly StoredEntry[]> {
   type First = { readonly first: string }
-  const [found] = await rowsOf<First>(clickhouse, SELECT_FIRST, { tenant, ...from })
+  const [found] = await readRows<First>(clickhouse, SELECT_FIRST, { tenant, ...from })
   let seq = found?.first ?? '0'
   for (let limit = ROWS_PER_PAGE; ;) {
-    const rows = await rowsOf<StoredEntry>(clickhouse, SELECT_PAGE, { tenant, seq, limit })
+    const rows = await readRows<StoredEntry>(clickhouse, SELECT_PAGE, { tenant, seq, limit })
     const isLast = rows.length < limit
     const last = rows.at(-1)?.seq ?? seq
     // The rows of the last seq may continue on the next page.
@@ -259,7 +259,7 @@ async function * pagesFrom (
   }
 }
 
-async function rowsOf<T> (
+async function readRows<T> (
   clickhouse: Reading, query: string, parameters: Record<string, unknown>
 ): Promise<readonly T[]> {
   const rows: T[] = []
@@ -291,7 +291,7 @@ async function readNumbers (
   return entries
 }
 
-const signedOf = (entry: Journal): SignedRecord => ({
+const toSignedRecord = (entry: Journal): SignedRecord => ({
   table: 'journal', tenant: entry.tenant, id: String(entry.seq), content: canonicalText(entry),
 })
 
@@ -331,9 +331,9 @@ const SELECT_LENGTHS = 'SELECT tenant, max(seq) AS entries FROM journal GROUP BY
 
 /** Integers of 64 bits come as text. */
 type StoredEntry = Readonly<Record<typeof COLUMNS[number], string>>
-type Row = ReturnType<typeof rowOf>
+type Row = ReturnType<typeof toRow>
 
-function rowOf (entry: Journal, mac: RecordMac) {
+function toRow (entry: Journal, mac: RecordMac) {
   return {
     tenant: entry.tenant,
     seq: entry.seq,
@@ -349,11 +349,11 @@ function rowOf (entry: Journal, mac: RecordMac) {
     at: new Date(entry.at).toISOString(),
     reason: entry.reason,
     header_base64: entry.header?.toString('base64') ?? '',
-    mac: mac.sign(signedOf(entry)),
+    mac: mac.sign(toSignedRecord(entry)),
   }
 }
 
-function entryOf (row: StoredEntry): Journal {
+function toEntry (row: StoredEntry): Journal {
   return {
     tenant: row.tenant,
     seq: Number(row.seq),

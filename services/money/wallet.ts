@@ -70,7 +70,7 @@ export function createWallet (redis: RedisClient) {
     await markActive(tenant)
     const { wallet, posted } = moneyKeys(tenant)
     const { id, amountMicros } = movement
-    return postingOf(await scripts[type](
+    return parsePosting(await scripts[type](
       tenant, [wallet, posted], [tenant, id, String(amountMicros), writeTexts(movement)]))
   }
   return {
@@ -120,7 +120,7 @@ function checkMovement (type: 'topup' | 'adjust', { id, amountMicros }: Movement
   }
 }
 
-function postingOf (reply: unknown): Posting {
+function parsePosting (reply: unknown): Posting {
   const [kind, detail = ''] = reply as string[]
   switch (kind) {
     case 'posted': return { kind, entry: entryOf(detail) }

@@ -130,8 +130,8 @@ async function startNormalize (
   const messageCodec = createJobMessageCodec(deps, config)
   const subscriptions = subscriptionsOf('normalize', { lanes: config.LANES })
   const { cachedPolicy } = createOrganizations(deps.state)
-  const weightOf = (tenant: string) => cachedPolicy(tenant).weight
-  return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf })
+  const readWeight = (tenant: string) => cachedPolicy(tenant).weight
+  return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf: readWeight })
 }
 
 export const normalizeService = { config: normalizeConfig, start: startNormalize }

@@ -16,15 +16,15 @@ const ESCAPES: Readonly<Record<string, string>> = {
  */
 export function html (texts: TemplateStringsArray, ...values: readonly HtmlValue[]): Html {
   const source = texts.map((text, index) =>
-    text + (index < values.length ? textOf(values[index]) : ''))
+    text + (index < values.length ? toText(values[index]) : ''))
   return { html: source.join('') }
 }
 
-function textOf (value: HtmlValue): string {
+function toText (value: HtmlValue): string {
   if (value === false || value === null || value === undefined) return ''
   if (typeof value === 'string') return value.replace(/[&<>"']/g, char => ESCAPES[char] ?? char)
   if (typeof value === 'number') return String(value)
-  return 'html' in value ? value.html : value.map(textOf).join('')
+  return 'html' in value ? value.html : value.map(toText).join('')
 }
 
 const COUNT = new Intl.NumberFormat('en-US')

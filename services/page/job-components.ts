@@ -214,9 +214,9 @@ export function quality (job: JobStatusResource): Html {
 type Reasons = NonNullable<JobStatusResource['reasons']>
 
 function verdictTable (verdicts: VerdictsBody, totalRows: number): Html {
-  const open = totalRows - sumOf(verdicts)
+  const open = totalRows - countRows(verdicts)
   const segments = [
-    ...segmentsOf(verdicts), ...open > 0 ? [{ name: 'Open', rows: open, tone: 'seven' }] : [],
+    ...toSegments(verdicts), ...open > 0 ? [{ name: 'Open', rows: open, tone: 'seven' }] : [],
   ]
   return html`${shareBar('Verdicts', segments, totalRows)}
     <table>
@@ -230,12 +230,12 @@ function verdictTable (verdicts: VerdictsBody, totalRows: number): Html {
     </table>`
 }
 
-function segmentsOf (verdicts: VerdictsBody): readonly Segment[] {
+function toSegments (verdicts: VerdictsBody): readonly Segment[] {
   return Object.entries(VERDICTS).map(([status, [name, tone]]) =>
     ({ name, tone, rows: verdicts[status as RowStatus] }))
 }
 
-function sumOf (verdicts: VerdictsBody): number {
+function countRows (verdicts: VerdictsBody): number {
   return ROW_STATUSES.reduce((sum, status) => sum + verdicts[status], 0)
 }
 
@@ -262,7 +262,7 @@ function bounceEstimate ({ service, verdicts, reasons }: JobStatusResource): Htm
   if (service !== 'email-validation' || verdicts === null || reasons === null) return false
   const unreadable = Object.entries(reasons).filter(([reason]) => isUnreadable(reason))
     .reduce((sum, [, rows]) => sum + rows, 0)
-  const mailed = sumOf(verdicts) - unreadable
+  const mailed = countRows(verdicts) - unreadable
   if (mailed <= 0) return false
   const least = Math.max(0, verdicts.invalid - unreadable)
   const most = least + verdicts.risky + verdicts.unknown
@@ -322,7 +322,7 @@ export async function summarize (
 
 /** The values with the most rows, and the others together. */
 function mostRows (values: ReadonlyMap<string, VerdictsBody>): readonly Counted[] {
-  const sorted = [...values].toSorted(([, a], [, b]) => sumOf(b) - sumOf(a))
+  const sorted = [...values].toSorted(([, a], [, b]) => countRows(b) - countRows(a))
   const rest = sorted.slice(MAX_GROUPS)
   if (rest.length === 0) return sorted
   const sum = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
@@ -339,24 +339,24 @@ const OTHERS = ' others'
 export function summaryTables (summary: JobSummary): Html {
   return html`<div class="columns">${[...summary].map(([group, values]) => html`
     <section><h2>${GROUPS[group]}</h2>${table(`Rows by ${GROUPS[group].toLowerCase()}`, values, [
-      { text: GROUPS[group], isHeader: true, look: 'job', cell: ([value]) => nameOf(group, value) },
-      { text: 'Rows', isNumber: true, cell: ([, verdicts]) => count(sumOf(verdicts)) },
+      { text: GROUPS[group], isHeader: true, look: 'job', cell: ([value]) => label(group, value) },
+      { text: 'Rows', isNumber: true, cell: ([, verdicts]) => count(countRows(verdicts)) },
       {
         text: 'Valid',
         isNumber: true,
-        cell: ([, verdicts]) => share(verdicts.valid, sumOf(verdicts)),
+        cell: ([, verdicts]) => share(verdicts.valid, countRows(verdicts)),
       },
       {
         text: 'Verdicts',
         look: 'drawn',
-        cell: ([, verdicts]) => shareBar('Verdicts', segmentsOf(verdicts), sumOf(verdicts)),
+        cell: ([, verdicts]) => shareBar('Verdicts', toSegments(verdicts), countRows(verdicts)),
       },
     ])}</section>`)}</div>`
 }
 
 const countries = new Intl.DisplayNames('en', { type: 'region' })
 
-function nameOf (group: Group, value: string): string {
+function label (group: Group, value: string): string {
   if (value === '') return 'Not known'
   if (value === OTHERS) return 'All others'
   return group === 'country' ? countries.of(value) ?? value : value.replaceAll('_', ' ')

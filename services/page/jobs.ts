@@ -146,7 +146,7 @@ async function sendJob (
   const status = ROW_STATUSES.find(name => name === verdict)
   const isShown = (permission: Permission) => hasEnded(job) && may(visit.visitor, permission)
   const [preview, attempts] = await Promise.all([
-    isShown('results.view') ? previewOf(visit.client, id, status) : undefined,
+    isShown('results.view') ? readPreview(visit.client, id, status) : undefined,
     isShown('webhooks.view') ? visit.client.deliveries(id) : [],
   ])
   if (preview !== undefined && preview.data.length > 0) {
@@ -168,7 +168,7 @@ async function recordPreview (
   })
 }
 
-async function previewOf (client: Client, id: string, status: RowStatus | undefined) {
+async function readPreview (client: Client, id: string, status: RowStatus | undefined) {
   try {
     return await client.resultsPage(id, { limit: PREVIEW_ROWS, ...status && { status } })
   } catch (error) {

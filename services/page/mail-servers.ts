@@ -123,15 +123,15 @@ function readEgresses (samples: readonly Sample[]): readonly EgressFigures[] {
   }
   return [...greatest].map(([key, values]) => {
     const [owner, egress] = JSON.parse(key) as readonly [string, string]
-    const valueOf = (figure: string) => values.get(figure) ?? 0
+    const readFigure = (figure: string) => values.get(figure) ?? 0
     const [verdicts, blocks, others] = ['verdict', 'block', 'other'].map(outcome =>
-      valueOf(`mailbox_egress_recent_recipients ${outcome}`)) as [number, number, number]
+      readFigure(`mailbox_egress_recent_recipients ${outcome}`)) as [number, number, number]
     return {
       owner,
       egress,
-      recipientsAMinute: valueOf('mailbox_egress_recipients_per_minute'),
-      sessions: valueOf('mailbox_egress_sessions'),
-      restingSeconds: valueOf('mailbox_egress_resting_seconds'),
+      recipientsAMinute: readFigure('mailbox_egress_recipients_per_minute'),
+      sessions: readFigure('mailbox_egress_sessions'),
+      restingSeconds: readFigure('mailbox_egress_resting_seconds'),
       recent: { asked: verdicts + blocks + others, verdicts, blocks },
     }
   }).toSorted((one, other) => other.recent.asked - one.recent.asked)
@@ -148,7 +148,7 @@ function readOwners (
   ])
   return [...names].map(owner => {
     const parts = egresses.filter(egress => egress.owner === owner)
-    const sumOf = (figure: keyof Answers) =>
+    const total = (figure: keyof Answers) =>
       parts.reduce((sum, { recent }) => sum + recent[figure], 0)
     return {
       owner,
@@ -156,7 +156,7 @@ function readOwners (
         .reduce((sum, { value }) => sum + value, 0),
       egresses: parts.length,
       resting: parts.filter(({ restingSeconds }) => restingSeconds > 0).length,
-      recent: { asked: sumOf('asked'), verdicts: sumOf('verdicts'), blocks: sumOf('blocks') },
+      recent: { asked: total('asked'), verdicts: total('verdicts'), blocks: total('blocks') },
     }
   }).toSorted((one, other) =>
     other.waiting - one.waiting || other.recent.asked - one.recent.asked)

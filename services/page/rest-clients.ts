@@ -18,7 +18,7 @@ type Options = {
 type Connected = { readonly hash: string, readonly client: Client }
 type CachedClient = { readonly connected: Promise<Connected>, readonly renewAtMs: number }
 
-const keyOf = (hash: string) => accountKey(`key:${hash}`)
+const recordName = (hash: string) => accountKey(`key:${hash}`)
 const KEY_MS = 600_000
 /** Renews a key long before its end, so that it stays valid for the whole of a request. */
 const RENEW_BEFORE_MS = 180_000
@@ -34,8 +34,8 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
   async function create (tenant: Tenant): Promise<Connected> {
     const secret = newApiKey(tenant.mode)
     const hash = hashOf(secret)
-    await redis.hset(keyOf(hash), fieldsOf(tenant, secret, now()))
-    await redis.pexpire(keyOf(hash), KEY_MS)
+    await redis.hset(recordName(hash), toFields(tenant, secret, now()))
+    await redis.pexpire(recordName(hash), KEY_MS)
     const client = createClient({
       baseUrl: apiUrl,
       apiKey: secret,
@@ -67,7 +67,7 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
     async close (): Promise<void> {
       const all = await Promise.allSettled([...clients.values()].map(({ connected }) => connected))
       const hashes = all.flatMap(result => result.status === 'fulfilled' ? [result.value.hash] : [])
-      await Promise.all(hashes.map(hash => redis.del(keyOf(hash))))
+      await Promise.all(hashes.map(hash => redis.del(recordName(hash))))
     },
   }
 }
@@ -80,7 +80,7 @@ const overHttps: typeof fetch = (input, init) => fetch(input, {
   ...init, headers: { ...init?.headers, 'x-forwarded-proto': 'https' },
 })
 
-function fieldsOf ({ orgId, mode }: Tenant, secret: string, nowMs: number) {
+function toFields ({ orgId, mode }: Tenant, secret: string, nowMs: number) {
   return {
     id: WORKSPACE_KEY,
     org: orgId,

@@ -25,7 +25,7 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [
     get('/', async (request, reply) => {
       const visitor = await findVisitor(deps, request)
-      return reply.redirect(visitor ? startPathOf(visitor.session.subject) : '/sign-in', 303)
+      return reply.redirect(visitor ? startPath(visitor.session.subject) : '/sign-in', 303)
     }),
     get('/sign-in', (request, reply) => sendHtml(reply, signInView({
       notice: findNotice(request.query as Pick<Visit, 'notice'>),
@@ -42,7 +42,7 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
         const subject = await deps.signInCodes.redeem(field(request, 'code'))
         if (subject === undefined) return reply.redirect('/sign-in?notice=link-spent', 303)
         await startSession(deps, { request, reply }, { subject })
-        return reply.redirect(startPathOf(subject), 303)
+        return reply.redirect(startPath(subject), 303)
       },
     },
     {
@@ -185,7 +185,7 @@ function readFlow ({ cookies, isHttps }: FastifyRequest): SignInFlow | undefined
   }
 }
 
-function startPathOf (subject: SignedIn): string {
+function startPath (subject: SignedIn): string {
   return subject.kind === 'operator' ? '/pipeline' : START
 }
 

@@ -42,7 +42,7 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       return sendHtml(reply, uploadView(visit, services, await readStart(visit, request)))
     }),
     takeFile('quote', async ({ visit, request, reply }) => {
-      const { file, options } = uploadOf(request)
+      const { file, options } = requireUpload(request)
       const [quote, balance, services] = await Promise.all([
         visit.client.quoteFile(file, options), visit.client.balance(), visit.client.services(),
       ])
@@ -58,7 +58,7 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       return reply.send({ html, preflight })
     }),
     takeFile('estimate', async ({ visit, request, reply }) => {
-      const { file, options } = uploadOf(request)
+      const { file, options } = requireUpload(request)
       const { estimate } = await visit.client.quoteFile(file, { ...options, sample: true })
       return reply.send(estimateView(estimate, countParts(request) > 1))
     }),
@@ -82,7 +82,7 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
     takeFile('job', async ({ visit, request, reply }) => {
       const { id } = request.query as UploadQuery
       if (typeof id !== 'string' || !UUID_V4.test(id)) throw new PageError('bad_form')
-      const { file, options } = uploadOf(request)
+      const { file, options } = requireUpload(request)
       const job = await visit.client.createJobFromFile(file, options, id)
       return reply.send({ path: `/${visit.tenant.mode}/jobs/${job.id}` })
     }),
@@ -162,7 +162,7 @@ function readCounts (text: unknown): Counts {
 type Upload = { readonly file: Buffer, readonly options: FileOptions }
 
 /** As `readUpload`; throws PageError 400 as well if no service is chosen. */
-function uploadOf (request: FastifyRequest): Upload {
+function requireUpload (request: FastifyRequest): Upload {
   const upload = readUpload(request)
   if (upload.options.service === '') throw new PageError('bad_form')
   return upload

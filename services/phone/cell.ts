@@ -443,10 +443,10 @@ function readNumeric (text: string | undefined, plan: Plan | undefined): Reading
 
 function asReading (dialed: Dialed, text: string, plan: Plan | undefined): Reading {
   if (dialed === 'ambiguous') return 'ambiguous_number'
-  return dialed ?? faultOf(digitsIn(text), plan)
+  return dialed ?? findFault(digitsIn(text), plan)
 }
 
-function faultOf (digits: string, plan: Plan | undefined): NumberFault {
+function findFault (digits: string, plan: Plan | undefined): NumberFault {
   const count = digits.replace('+', '').length
   if (count === 0) return NO_NUMBER
   if (count < MIN_DIGITS) return 'too_short'
@@ -522,7 +522,7 @@ function trimEnd (text: string): string {
  * input.
  */
 export function extensionOf (input: string, e164: string): string {
-  const { main, extension } = partsOf(input, e164)
+  const { main, extension } = splitInput(input, e164)
   if (extension !== '') return extension
   const match = PAUSED.exec(main)
   const paused = match?.[1] ?? match?.[2] ?? ''
@@ -535,14 +535,14 @@ export function extensionOf (input: string, e164: string): string {
  * the number `e164` does not end with them. Depends on the cell alone, like the extension.
  */
 export function vanityOf (input: string, e164: string): string {
-  const { main } = partsOf(input, e164)
+  const { main } = splitInput(input, e164)
   if (dialedWords(main).length === 0) return ''
   const spelled = dialedBy(main.slice(main.search(/[A-Za-z]/))).replaceAll(/\D/g, '')
   return e164.endsWith(spelled) ? main.trim().toUpperCase() : ''
 }
 
 /** The number and the labeled extension of a cell that may have more than digits. */
-function partsOf (input: string, e164: string): ReturnType<typeof separateExtension> {
+function splitInput (input: string, e164: string): ReturnType<typeof separateExtension> {
   const cell = e164 === '' || PLAIN.test(input) ? undefined : unwrap(plainText(input.trim()))
   return cell === undefined ? { main: '', extension: '' } : separateExtension(withoutLabel(cell))
 }

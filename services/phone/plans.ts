@@ -148,7 +148,7 @@ export function matchCountry (callingCode: CallingCode, national: string): Count
       if (leadingDigits.test(national)) return { country, plan, type: 'not_looked_up' }
       continue
     }
-    const type = assignedTypeOf(plan, national)
+    const type = findAssignedType(plan, national)
     if (type !== undefined) return { country, plan, type }
   }
   return { country: undefined, plan: main, type: 'not_looked_up' }
@@ -156,11 +156,11 @@ export function matchCountry (callingCode: CallingCode, national: string): Count
 
 /** The type of the number that the match is of; undefined if its range is not assigned. */
 function typeOfMatch ({ type, plan }: CountryMatch, national: string) {
-  return type === 'not_looked_up' ? assignedTypeOf(plan, national) : type
+  return type === 'not_looked_up' ? findAssignedType(plan, national) : type
 }
 
 /** By the rules of `getNumberType` of the library. */
-function assignedTypeOf (plan: Plan, national: string): AssignedType | undefined {
+function findAssignedType (plan: Plan, national: string): AssignedType | undefined {
   if (!plan.pattern.test(national)) return undefined
   const { fixedLine, mobile } = plan
   if (fixedLine !== undefined && matches(fixedLine, national)) {
@@ -294,7 +294,7 @@ function compilePlan (countryOrCallingCode: string): Plan {
     country: isKnownCountry(countryOrCallingCode) ? countryOrCallingCode : undefined,
     callingCode: plan.callingCode(),
     pattern: fullPattern(plan.nationalNumberPattern()),
-    lengths: lengthsOf(lengths),
+    lengths: packLengths(lengths),
     maxLength: Math.max(...lengths),
     leadingDigits: startPattern(plan.leadingDigits()),
     nationalPrefix: prefix
@@ -316,11 +316,11 @@ function compilePlan (countryOrCallingCode: string): Plan {
 function typeRule (plan: LibraryPlan, type: AssignedType): TypeRule | undefined {
   const definition = plan.type(type)
   if (definition === undefined || !definition.pattern()) return undefined
-  const lengths = lengthsOf(definition.possibleLengths())
+  const lengths = packLengths(definition.possibleLengths())
   return { type, lengths, pattern: fullPattern(definition.pattern()) }
 }
 
-function lengthsOf (digits: readonly number[]): Lengths {
+function packLengths (digits: readonly number[]): Lengths {
   return digits.reduce((lengths, length) => lengths | 1 << length, 0)
 }
 
@@ -390,7 +390,7 @@ function compileFormat (format: LibraryFormat, begin: string): FormatRule {
   const pattern = format.pattern()
   const groups = [...pattern.matchAll(GROUP)].map(([, min = '1', max = min]) =>
     ({ min: Number(min), max: Number(max) }))
-  const templates = templatesOf(format)
+  const templates = buildTemplates(format)
   const texts = [templates.international, templates.national]
   const isUnderstood = pattern.replaceAll(GROUP, '') === '' && groups.length <= MAX_GROUPS &&
     texts.every(text => PLAIN_TEMPLATE.test(text) &&
@@ -400,13 +400,13 @@ function compileFormat (format: LibraryFormat, begin: string): FormatRule {
   const leading = format.leadingDigitsPatterns().at(-1)
   return {
     leadingDigits: leading === undefined ? undefined : new RegExp(`^(?:${leading})`),
-    layouts: layoutsOf(groups, templates, begin),
+    layouts: buildLayouts(groups, templates, begin),
     writesPrefix: /\d/.test((format.nationalPrefixFormattingRule() || '').replaceAll(/\$\d/g, '')),
   }
 }
 
 /** As in the library, the national prefix rule replaces the first group of the format. */
-function templatesOf (format: LibraryFormat): Templates {
+function buildTemplates (format: LibraryFormat): Templates {
   const rule = format.nationalPrefixFormattingRule()
   const international = format.internationalFormat()
   return {
@@ -415,23 +415,23 @@ function templatesOf (format: LibraryFormat): Templates {
   }
 }
 
-function layoutsOf (
+function buildLayouts (
   groups: readonly Group[], templates: Templates, begin: string
 ): readonly (Layouts | undefined)[] {
   const min = groups.reduce((sum, group) => sum + group.min, 0)
   const max = groups.reduce((sum, group) => sum + group.max, 0)
   return Array.from({ length: max + 1 }, (_, digits) => {
     if (digits < min) return undefined
-    const ends = endsOf(groups, digits - min)
+    const ends = groupEnds(groups, digits - min)
     return {
-      international: layoutOf(begin, templates.international, ends),
-      national: layoutOf('', templates.national, ends),
+      international: buildLayout(begin, templates.international, ends),
+      national: buildLayout('', templates.national, ends),
     }
   })
 }
 
 /** The end of each group if there are `spare` digits more than its minimum. */
-function endsOf (groups: readonly Group[], spare: number): readonly number[] {
+function groupEnds (groups: readonly Group[], spare: number): readonly number[] {
   let end = 0
   let left = spare
   return groups.map(({ min, max }) => {
@@ -442,13 +442,13 @@ function endsOf (groups: readonly Group[], spare: number): readonly number[] {
   })
 }
 
-function layoutOf (begin: string, template: string, ends: readonly number[]): Layout {
-  const codes = codesOf(begin)
+function buildLayout (begin: string, template: string, ends: readonly number[]): Layout {
+  const codes = toCharCodes(begin)
   const positions: number[] = []
   const digits: number[] = []
   for (const [index, part] of template.split(PLACEHOLDER).entries()) {
     // Each text is followed by the number of a group.
-    if (index % 2 === 0) codes.push(...codesOf(part))
+    if (index % 2 === 0) codes.push(...toCharCodes(part))
     else {
       const group = Number(part)
       for (let digit = ends[group - 2] ?? 0; digit < (ends[group - 1] ?? 0); digit++) {
@@ -460,7 +460,7 @@ function layoutOf (begin: string, template: string, ends: readonly number[]): La
   return { codes, positions, digits }
 }
 
-function codesOf (text: string): number[] {
+function toCharCodes (text: string): number[] {
   return [...text].map(character => character.charCodeAt(0))
 }
 

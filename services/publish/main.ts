@@ -295,7 +295,7 @@ const KEPT_S = 86_400
 const ALL = 'all'
 
 /** String: the number of acknowledged pieces of results of a job, or `all`. */
-const keyOf = (tenant: string, job: string) => `published:${taggedTenant(tenant)}:${job}`
+const publishedKey = (tenant: string, job: string) => `published:${taggedTenant(tenant)}:${job}`
 
 /** The progress of publishing, in Redis for a day after the last acknowledgement. */
 export function createPublishProgress (
@@ -303,11 +303,11 @@ export function createPublishProgress (
 ): PublishProgress {
   return {
     read: async (tenant, job) => {
-      const pieces = await redis.get(keyOf(tenant, job))
+      const pieces = await redis.get(publishedKey(tenant, job))
       return pieces === ALL ? Infinity : Number(pieces ?? 0)
     },
     write: async (tenant, job, pieces) => {
-      await redis.set(keyOf(tenant, job), pieces === Infinity ? ALL : pieces, 'EX', KEPT_S)
+      await redis.set(publishedKey(tenant, job), pieces === Infinity ? ALL : pieces, 'EX', KEPT_S)
     },
   }
 }

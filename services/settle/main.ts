@@ -119,7 +119,7 @@ export class SettleStage implements Stage<'settle'> {
     const stored = isDeferred ? [] : await this.#store([batch])
     if (isDeferred) this.#buffer.defer(batch)
     this.#buffer.release(ready.map(({ raw }) => raw))
-    return isDeferred ? [] : decisionsOf(stored, this.#progress)
+    return isDeferred ? [] : toDecisions(stored, this.#progress)
   }
 
   async flushHeld (partition: Partition): Promise<readonly Decision<'settle'>[]> {
@@ -132,7 +132,7 @@ export class SettleStage implements Stage<'settle'> {
       if (uncounted !== undefined && this.#buffer.hasUnstored(partition)) throw uncounted
     }
     const stored = this.#buffer.takeStored(partition)
-    return stored.length === 0 ? [] : decisionsOf(stored, this.#progress)
+    return stored.length === 0 ? [] : toDecisions(stored, this.#progress)
   }
 
   async resolveDead (
@@ -343,7 +343,7 @@ async function refusedBy (insert: () => Promise<void>): Promise<ReadonlySet<numb
 }
 
 /** Emits the end of the jobs that ended with stored messages, then closes them. */
-function decisionsOf (
+function toDecisions (
   stored: readonly Stored[], progress: JobProgress
 ): readonly Decision<'settle'>[] {
   const advanced = progress.advance(stored.flatMap(({ tallied }) => tallied))

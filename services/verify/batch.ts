@@ -186,7 +186,7 @@ class BatchCheck implements CheckedBatch {
   async #answerFromOwnJob (open: Positions): Promise<Positions> {
     if (open.length === 0) return open
     const { tokens } = this.#batch.rows
-    const records = await this.#deps.cache.find(cacheScopeOf(this.#batch), tokens)
+    const records = await this.#deps.cache.find(toCacheScope(this.#batch), tokens)
     for (const position of open) {
       const record = records[position]
       if (record?.job === this.#batch.value.job) this.#answer(position, record)
@@ -208,13 +208,13 @@ class BatchCheck implements CheckedBatch {
     if (check.isOffline?.(kindOf(value)) !== true || rotatedTokens != null) return positions
     const result = await this.#checkRows(positions)
     const verdicts = result.kind === 'answered' ? result.verdicts : new Map<number, never>()
-    const recordOf = this.#recordMaker()
+    const toRecord = this.#recordMaker()
     const checked: number[] = []
     const records: CachedRecord[] = []
     for (const position of positions) {
       const verdict = verdicts.get(position)
       if (verdict === undefined) continue
-      const record = recordOf(verdict)
+      const record = toRecord(verdict)
       if (verdict.status === 'unknown') this.#answer(position, record)
       else {
         checked.push(position)
@@ -222,7 +222,7 @@ class BatchCheck implements CheckedBatch {
       }
     }
     failpoint('verify.offering')
-    const stored = await cache.offer(cacheScopeOf(this.#batch), pickTokens(tokens, checked), {
+    const stored = await cache.offer(toCacheScope(this.#batch), pickTokens(tokens, checked), {
       records, usable: record => this.#isUsable(record),
     })
     failpoint('verify.offered')
@@ -237,7 +237,7 @@ class BatchCheck implements CheckedBatch {
   async #answerFromCache (open: Positions) {
     const { cache, leaseMs } = this.#deps
     const { value: { job }, rows } = this.#batch
-    const scope = cacheScopeOf(this.#batch, open)
+    const scope = toCacheScope(this.#batch, open)
     const claimed = await cache.claim(scope, pickTokens(rows.tokens, open), {
       job, leaseMs, usable: record => this.#isUsable(record),
     })
@@ -260,7 +260,7 @@ class BatchCheck implements CheckedBatch {
     if (without.length === 0) return
     const { value: { job }, rows } = this.#batch
     await this.#deps.cache.release(
-      cacheScopeOf(this.#batch, without), pickTokens(rows.tokens, without), job)
+      toCacheScope(this.#batch, without), pickTokens(rows.tokens, without), job)
   }
 
   /** Checks rows live; false if some have no verdict yet, which stay open. */
@@ -317,7 +317,7 @@ class BatchCheck implements CheckedBatch {
       fresh[position] = recordOf(verdicts.get(position) ?? UNCHECKED)
     }
     failpoint('verify.checked')
-    await this.#deps.cache.store(cacheScopeOf(this.#batch), this.#batch.rows.tokens, fresh)
+    await this.#deps.cache.store(toCacheScope(this.#batch), this.#batch.rows.tokens, fresh)
     failpoint('verify.kept')
     for (const position of positions) {
       const record = fresh[position]
@@ -380,7 +380,7 @@ export function kindOf (
 }
 
 /** Tenant, service and tokens for the cache entries of all positions, or of some. */
-function cacheScopeOf ({ value, rows }: VerificationBatch, positions?: readonly number[]) {
+function toCacheScope ({ value, rows }: VerificationBatch, positions?: readonly number[]) {
   const { tenant, service } = coordinatesOf(value)
   const rotated = positions === undefined
     ? rows.rotatedTokens
@@ -419,9 +419,9 @@ export function batchEmissions (
   const nowMs = deps.clock.now()
   const { value } = batch
   const open = openIn(outcomes)
-  if (open.length === 0) return [blockOf(batch, outcomes)]
+  if (open.length === 0) return [toBlock(batch, outcomes)]
   const submitted = submittedOf(batch, open)
-  const waits = waitsOf(batch, open, { waiting, nowMs })
+  const waits = listWaits(batch, open, { waiting, nowMs })
   const isWaiting = batch.rows.waits != null
   // The deadline of the job, or the latest of the usual ones.
   const retryDeadline = batch.deadlineMs ?? Math.max(
@@ -436,7 +436,7 @@ export function batchEmissions (
       const { reason } = waiting.get(position) ?? NO_PROVIDER
       ended[position] = withoutVerdict(reason, { atMs: nowMs, subject: subjectAt(batch, position) })
     }
-    return [blockOf(batch, ended)]
+    return [toBlock(batch, ended)]
   }
   const unsubmitted = open.filter((position) => batch.submissions?.of(position) === undefined)
   const isForHost = (position: number) => waiting.get(position)?.forHost ?? isWaiting
@@ -456,11 +456,11 @@ export function batchEmissions (
     value: { ...envelope, attempt: value.attempt + 1, notBefore, retryDeadline },
     rows: { ...rowsAt(batch.rows, open), waits },
   }
-  return open.length === outcomes.length ? [retry] : [blockOf(batch, outcomes), retry]
+  return open.length === outcomes.length ? [retry] : [toBlock(batch, outcomes), retry]
 }
 
 /** What the open rows wait for; null as long as no host has put off any row of the batch. */
-function waitsOf (
+function listWaits (
   { rows }: VerificationBatch, open: Positions,
   { waiting, nowMs }: Pick<CheckedBatch, 'waiting'> & { readonly nowMs: number }
 ) {
@@ -486,7 +486,7 @@ export function submittedOf (
   return [...new Set(open.flatMap((position) => submissions?.of(position) ?? []))]
 }
 
-function blockOf (batch: VerificationBatch, outcomes: BatchOutcomes): Emission<'rows.completed'> {
+function toBlock (batch: VerificationBatch, outcomes: BatchOutcomes): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(batch.value)
   const block = createBlock({ coordinates, batch: numberBlock(batch.value) })
   const { rows } = batch.rows

@@ -94,9 +94,9 @@ type CheckerOptions = {
  * provider that is not defined or does not serve the service.
  */
 export function createChecker (options: CheckerOptions): Checker {
-  const providerOf = createProviders(options)
-  const first = providersByService('PROVIDERS', options.lists, providerOf)
-  const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, providerOf)
+  const findProvider = createProviders(options)
+  const first = providersByService('PROVIDERS', options.lists, findProvider)
+  const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, findProvider)
   const check: Checker = async (rows, request) => {
     const { mode, isLast = false, ...terms } = request
     const { service, submissions, options: chosen } = terms
@@ -104,8 +104,8 @@ export function createChecker (options: CheckerOptions): Checker {
     const checkBy = async (list: readonly ResilientProvider[], some: readonly ProviderRow[]) =>
       await checkWithFallback(list, some, asking)
     if (mode === 'test') {
-      const sandbox = providerOf('PROVIDERS', 'sandbox', service)
-      return resultOf(rows, await checkBy([sandbox], rows), isLast)
+      const sandbox = findProvider('PROVIDERS', 'sandbox', service)
+      return toResult(rows, await checkBy([sandbox], rows), isLast)
     }
     const others = answering(second.get(service) ?? [], chosen)
     const listed = answering(first.get(service) ?? [], chosen)
@@ -125,9 +125,9 @@ export function createChecker (options: CheckerOptions): Checker {
     const unknown = others.length === 0
       ? []
       : rows.filter(({ row }) => !asked.has(row) && isUnknown(result, row, isLast))
-    if (unknown.length === 0) return resultOf(rows, result, isLast)
+    if (unknown.length === 0) return toResult(rows, result, isLast)
     const opinions = await checkBy(others, unknown)
-    return resultOf(rows, merged(result, opinions, service), isLast)
+    return toResult(rows, merged(result, opinions, service), isLast)
   }
   const isOffline: Checker['isOffline'] = ({ service, mode }) => {
     const providers = [first, second].flatMap((lists) => lists.get(service) ?? [])
@@ -250,7 +250,7 @@ function mergedVerdict (
   }
 }
 
-function resultOf (
+function toResult (
   rows: readonly ProviderRow[], { answers, retry, failed }: FallbackResult, isLast: boolean
 ): CheckResult {
   const down = [...failed].filter(([, rejected]) => !rejected).map(([row]) => row)
@@ -530,7 +530,7 @@ function withResilience (provider: Provider, limits: ResilienceOptions): Check {
   const slots = createFairSlots({ capacity: limits.concurrency, maxCredit: limits.concurrency })
   let openUntilMs = 0
   const breaker = limits.breaks
-    ? breakerOf(limits.breaker, isOpen => {
+    ? createBreaker(limits.breaker, isOpen => {
       openUntilMs = isOpen ? performance.now() + limits.breaker.openMs : 0
       limits.onCircuit?.(isOpen)
     })
@@ -571,7 +571,7 @@ function withRetries (provider: Provider, options: RetryOptions): Check {
   const { timeoutMs, retries, rate } = options
   const attemptMs = Math.min(timeoutMs, options.attemptTimeoutMs ?? timeoutMs)
   const call = wrap(
-    timeoutOf(timeoutMs),
+    createTimeout(timeoutMs),
     // Only a call that the provider did not accept is free to retry, unless it has a Retry-After.
     retry(handleWhen(error => error instanceof ProviderError && error.failure === 'unavailable' &&
       !error.retryAfterMs), {
@@ -580,7 +580,7 @@ function withRetries (provider: Provider, options: RetryOptions): Check {
         initialDelay: FIRST_RETRY_MS, generator: fullJitterGenerator,
       }),
     }))
-  const single = timeoutOf(attemptMs)
+  const single = createTimeout(attemptMs)
   return (rows, options) => {
     const { signal } = options
     const endsAtMs = Date.now() + timeoutMs
@@ -593,7 +593,7 @@ function withRetries (provider: Provider, options: RetryOptions): Check {
   }
 }
 
-function timeoutOf (ms: number) {
+function createTimeout (ms: number) {
   return timeout(ms, { strategy: TimeoutStrategy.Aggressive, abortOnReturn: true })
 }
 
@@ -606,7 +606,7 @@ async function asTimeout<T> (work: Promise<T>): Promise<T> {
   }
 }
 
-function breakerOf (
+function createBreaker (
   { failingShare, sampledMs, openMs }: BreakerLimits, onCircuit: (isOpen: boolean) => void
 ) {
   // A rejected input says nothing about the health of the provider.

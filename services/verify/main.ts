@@ -62,7 +62,7 @@ export function verifyDeps (
     check: createChecker({
       lists: config.PROVIDERS,
       secondLists: config.SECOND_OPINIONS,
-      limits: limitsOf(config),
+      limits: toLimits(config),
       metrics,
       factories: factoriesOf(config, {
         ...parts,
@@ -92,7 +92,7 @@ function logCacheFault (log: Connected['log']): (error: unknown) => void {
   }
 }
 
-function limitsOf (config: VerifyConfig) {
+function toLimits (config: VerifyConfig) {
   const calls = config.PROVIDER_CALLS_PER_SECOND
   return {
     timeoutMs: config.PROVIDER_TIMEOUT_MS,
@@ -134,8 +134,8 @@ async function startVerify (
     findListedDomains: domains && createFindListedDomains(domains, contactLists),
   })
   const { cachedPolicy } = createOrganizations(connected.state)
-  const weightOf = (tenant: string) => cachedPolicy(tenant).weight
-  return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })
+  const readWeight = (tenant: string) => cachedPolicy(tenant).weight
+  return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf: readWeight })
 }
 
 /** Resolvers may take longer; then the rows of the domain wait. */

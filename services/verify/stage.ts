@@ -64,7 +64,7 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
     byTenant: ['rows.to-verify'],
     decide: async (messages, signal) => {
       const nowMs = deps.clock.now()
-      const fresh = messages.filter((message) => !ended.has(positionOf(message)))
+      const fresh = messages.filter((message) => !ended.has(formatPosition(message)))
       const early = fresh.filter(({ value }) => value.notBefore > nowMs)
       const over = await jobsOver(early, deps)
       const waiting = early.find(({ value }) => !over.has(value.job))
@@ -81,7 +81,7 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
       const remembered = decisions.map((decision) => ({
         ...decision,
         afterProduced: async () => {
-          for (const message of behind) ended.set(positionOf(message), true)
+          for (const message of behind) ended.set(formatPosition(message), true)
           await decision.afterProduced?.()
         },
       }))
@@ -96,7 +96,7 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
 }
 
 /** The position of a message in Kafka, which no other message has. */
-function positionOf ({ raw }: Pick<BatchMessage, 'raw'>): string {
+function formatPosition ({ raw }: Pick<BatchMessage, 'raw'>): string {
   return `${raw.topic}:${raw.partition}:${raw.offset}`
 }
 
@@ -158,7 +158,7 @@ Promise<BatchDecision> {
   // A batch that ends with its first check has never waited.
   if (isOver && value.attempt === 0) return { completes: [message], emits }
   const { tenant, job } = value
-  const waiting = retry && waitingOf(retry, checked, deps.clock.now())
+  const waiting = retry && toWaiting(retry, checked, deps.clock.now())
   return {
     completes: [message],
     emits,
@@ -182,7 +182,7 @@ async function inSlot<T> (
 }
 
 /** What the rows of a retry wait for: the reasons that they would have if they ended now. */
-function waitingOf (
+function toWaiting (
   { value, rows }: Emission<'rows.retry'>, { outcomes, waiting }: CheckedBatch, nowMs: number
 ): WaitingBatch {
   const reasons: Partial<Record<Reason, number>> = {}

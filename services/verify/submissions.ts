@@ -26,10 +26,10 @@ export function redisSubmissions (
   const { MESSAGE_KEYS, MESSAGE_KEY_ACTIVE, clock } = settings
   const ring = createKeyRing({
     name: 'MESSAGE_KEYS',
-    keys: new Map(Object.entries(MESSAGE_KEYS).map(([id, key]) => [id, subkeyOf(key, 'seal')])),
+    keys: new Map(Object.entries(MESSAGE_KEYS).map(([id, key]) => [id, deriveSubkey(key, 'seal')])),
     active: MESSAGE_KEY_ACTIVE,
   })
-  const secret = subkeyOf(MESSAGE_KEYS[MESSAGE_KEY_ACTIVE] ?? '', 'reference')
+  const secret = deriveSubkey(MESSAGE_KEYS[MESSAGE_KEY_ACTIVE] ?? '', 'reference')
   return async (batch) => {
     const { tenant, job, chunk, batch: number } = batch.value
     const key = `submissions:${taggedTenant(tenant)}:${job}:${chunk}:${number}`
@@ -51,7 +51,7 @@ export function redisSubmissions (
   }
 }
 
-const subkeyOf = (secret: string, purpose: string) =>
+const deriveSubkey = (secret: string, purpose: string) =>
   subkey(Buffer.from(secret, 'base64'), `submissions ${purpose}`)
 
 type Records = {

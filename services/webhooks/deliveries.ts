@@ -83,7 +83,7 @@ export const DELIVERIES_UNTIL_KEY = 'until:{deliveries}'
 const LEASES_KEY = 'leases:{deliveries}'
 const ATTEMPTS_KEY = 'attempts:{deliveries}'
 const WAITING_KEY = 'waiting:{deliveries}'
-const keyOf = (delivery: string) => `delivery:{deliveries}:${delivery}`
+const keyName = (delivery: string) => `delivery:{deliveries}:${delivery}`
 
 /**
  * The queue of webhook deliveries in Redis, shared by all processes of `deliver`. It contains
@@ -96,7 +96,7 @@ export function createDeliveries (redis: RedisClient) {
     put: async (delivery: WebhookDelivery): Promise<boolean> => {
       const { traceparent = '' } = delivery
       const args = toArguments(delivery)
-      return await run.put(keyOf(args.delivery), { ...args, traceparent }) === 'new'
+      return await run.put(keyName(args.delivery), { ...args, traceparent }) === 'new'
     },
 
     /**
@@ -105,12 +105,12 @@ export function createDeliveries (redis: RedisClient) {
      */
     resend: async (delivery: WebhookDelivery, attempts: number): Promise<'queued' | 'trying'> => {
       const args = toArguments(delivery)
-      return await run.resend(keyOf(args.delivery), { ...args, attempts }) as 'queued' | 'trying'
+      return await run.resend(keyName(args.delivery), { ...args, attempts }) as 'queued' | 'trying'
     },
 
     /** The state of a delivery; undefined if it is unknown or its record has expired. */
     find: async (delivery: string) => {
-      const { state, attempts, dueAtMs } = await redis.hgetall(keyOf(delivery))
+      const { state, attempts, dueAtMs } = await redis.hgetall(keyName(delivery))
       if (state === undefined) return undefined
       return {
         state: state as DeliveryState,
@@ -123,8 +123,8 @@ export function createDeliveries (redis: RedisClient) {
     dueBy: async (nowMs: number): Promise<number> =>
       await redis.zcount(WAITING_KEY, '-inf', nowMs),
 
-    ...workOf(run),
-    ...attemptsOf(redis),
+    ...createWork(run),
+    ...createAttempts(redis),
   }
 }
 
@@ -150,7 +150,7 @@ function loadScripts (redis: RedisClient) {
 const lua = (name: string) => new URL(`./${name}.lua`, import.meta.url)
 
 /** The operations of a delivery worker. */
-function workOf (run: Scripts) {
+function createWork (run: Scripts) {
   return {
     /**
      * Claims due deliveries, first those of the tenants with the fewest attempts under way, and
@@ -166,7 +166,7 @@ function workOf (run: Scripts) {
     /** Records an attempt and the new state; false if another process holds the lease. */
     record: async (claim: DeliveryClaim, record: AttemptRecord): Promise<boolean> => {
       const { state, dueAtMs, priority, attempt } = record
-      const answer = await run.record(keyOf(claim.delivery), {
+      const answer = await run.record(keyName(claim.delivery), {
         delivery: claim.delivery,
         token: claim.token,
         state,
@@ -181,7 +181,7 @@ function workOf (run: Scripts) {
 
     /** Releases a claim without an attempt; the delivery is due again after `afterMs`. */
     release: async ({ delivery, token }: DeliveryClaim, afterMs: number): Promise<void> => {
-      await run.release(keyOf(delivery), { delivery, token, afterMs })
+      await run.release(keyName(delivery), { delivery, token, afterMs })
     },
 
     /**
@@ -189,18 +189,18 @@ function workOf (run: Scripts) {
      * attempt to its receiver starts for `forMs`.
      */
     throttle: async ({ delivery, token }: DeliveryClaim, forMs: number): Promise<void> => {
-      await run.throttle(keyOf(delivery), { delivery, token, forMs })
+      await run.throttle(keyName(delivery), { delivery, token, forMs })
     },
 
     /** Removes a claimed delivery that is obsolete, without an attempt. */
     drop: async ({ delivery, token }: DeliveryClaim): Promise<void> => {
-      await run.drop(keyOf(delivery), { delivery, token })
+      await run.drop(keyName(delivery), { delivery, token })
     },
   }
 }
 
 /** Attempts that are not in the history yet; recorded together with the state of the delivery. */
-function attemptsOf (redis: RedisClient) {
+function createAttempts (redis: RedisClient) {
   return {
     /** Up to `limit` of them, in no order, by the name that `forget` takes. */
     unshipped: async (limit: number): Promise<ReadonlyMap<string, Attempt>> => {

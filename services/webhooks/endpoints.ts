@@ -53,10 +53,10 @@ type List = readonly WebhookEndpoint[]
 const SECRET_BYTES = 32
 const CACHED_TENANTS = 1_000
 
-const keyOf = (orgId: string) => `org:${orgId}`
+const recordName = (orgId: string) => `org:${orgId}`
 /** Field of `org:<id>`: the endpoints of a mode, as JSON that the organization's key wraps. */
 const endpointsField = (mode: Mode) => `${mode}Endpoints`
-const bindingOf = (tenant: string) => ['webhook-endpoints', tenant]
+const buildBinding = (tenant: string) => ['webhook-endpoints', tenant]
 const newSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 
 /**
@@ -123,9 +123,9 @@ export function createWebhookEndpoints (
 
     /** The wrapped endpoints of an organization. */
     wrapped: (orgId: string): Promise<readonly Wrapped[]> =>
-      wrappedFields(records, keyOf(orgId), MODES.map(mode => ({
+      wrappedFields(records, recordName(orgId), MODES.map(mode => ({
         field: endpointsField(mode),
-        binding: bindingOf(tenantOf(orgId, mode)),
+        binding: buildBinding(tenantOf(orgId, mode)),
         class: 'webhooks',
       }))),
   }
@@ -164,10 +164,10 @@ function cachedReads<T> (
 /** The endpoints of a tenant and the revision of their record. */
 async function readList (records: AccountRecords, keys: OrganizationKeys, tenant: string) {
   const { orgId, mode } = partsOf(tenant)
-  const { revision = 0, fields = {} } = await records.readCurrent(keyOf(orgId)) ?? {}
+  const { revision = 0, fields = {} } = await records.readCurrent(recordName(orgId)) ?? {}
   const wrapped = fields[endpointsField(mode)] ?? ''
   if (wrapped === '') return { revision, list: [] }
-  const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), bindingOf(tenant))
+  const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), buildBinding(tenant))
   return { revision, list: JSON.parse(text.toString()) as List }
 }
 
@@ -189,7 +189,7 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
       const edited = change(list)
       if (edited === undefined) return undefined
       const content = Buffer.from(JSON.stringify(edited.list))
-      const wrapped = await keys.wrap(orgId, content, bindingOf(tenant))
+      const wrapped = await keys.wrap(orgId, content, buildBinding(tenant))
       const subscriptions: readonly EventSubscription[] = edited.list
         .filter(({ enabled }) => enabled).map(({ id, events }) => ({
           endpoint: id,
@@ -199,7 +199,7 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
         [endpointsField(mode)]: wrapped.toString('base64'),
         [subscriptionsField(mode)]: JSON.stringify(subscriptions),
       }
-      if (!await records.change({ name: keyOf(orgId), from: revision, fields })) continue
+      if (!await records.change({ name: recordName(orgId), from: revision, fields })) continue
       await sleep(ACCOUNTS_CACHE_MS)
       return edited.made
     }
@@ -233,6 +233,6 @@ export function createSubscriptions (redis: RedisClient, now: () => number = Dat
   return async (tenant: string): Promise<readonly EventSubscription[]> => {
     if (isSampleTenant(tenant)) return []
     const { orgId, mode } = partsOf(tenant)
-    return subscriptionsIn((await read(keyOf(orgId)))?.fields[subscriptionsField(mode)])
+    return subscriptionsIn((await read(recordName(orgId)))?.fields[subscriptionsField(mode)])
   }
 }

@@ -48,7 +48,7 @@ export const stillActive = (
 ): readonly FormerSecret[] =>
   former.filter(({ untilMs }) => untilMs > nowMs).slice(0, MAX_FORMER)
 
-const keyOf = (orgId: string) => `org:${orgId}`
+const recordName = (orgId: string) => `org:${orgId}`
 
 /** A record as it is stored: texts that the key of the organization wraps, '' for none. */
 type StoredSecrets = {
@@ -63,23 +63,23 @@ type StoredSecrets = {
 function createStoredSecrets ({ redis, keys, now = Date.now }: Options, kind: Kind) {
   const { field, prefix } = kind
   const records = createAccountRecords(redis)
-  const textOf = (secret: Buffer) => `${prefix}${secret.toString('base64')}`
-  const aadOf = (orgId: string) => [kind.binding, orgId]
-  const earlierAadOf = (orgId: string) => [earlierBinding(kind), orgId]
+  const formatSecret = (secret: Buffer) => `${prefix}${secret.toString('base64')}`
+  const buildAad = (orgId: string) => [kind.binding, orgId]
+  const buildEarlierAad = (orgId: string) => [earlierBinding(kind), orgId]
   const wrap = async (orgId: string, bytes: Buffer, aad: readonly string[]) =>
     (await keys.wrap(orgId, bytes, aad)).toString('base64')
   return {
     open: async (orgId: string, wrapped: string): Promise<string> =>
-      textOf(await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), aadOf(orgId))),
+      formatSecret(await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), buildAad(orgId))),
 
     openEarlier: async (orgId: string, wrapped: string): Promise<readonly FormerSecret[]> => {
       if (wrapped === '') return []
-      const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), earlierAadOf(orgId))
+      const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), buildEarlierAad(orgId))
       return JSON.parse(text.toString()) as readonly FormerSecret[]
     },
 
     read: async (orgId: string): Promise<StoredSecrets> => {
-      const { revision = 0, fields = {} } = await records.read(keyOf(orgId)) ?? {}
+      const { revision = 0, fields = {} } = await records.read(recordName(orgId)) ?? {}
       return {
         revision,
         current: fields[field] ?? '',
@@ -99,15 +99,15 @@ function createStoredSecrets ({ redis, keys, now = Date.now }: Options, kind: Ki
     ): Promise<string | undefined> => {
       const secret = randomBytes(SECRET_BYTES)
       const fields = {
-        [field]: await wrap(orgId, secret, aadOf(orgId)),
+        [field]: await wrap(orgId, secret, buildAad(orgId)),
         [`${field}Before`]: previous,
         [`${field}BeforeUntil`]: String(previous === '' ? 0 : now() + ROTATION_MS),
         [`${field}Earlier`]: earlier.length === 0
           ? ''
-          : await wrap(orgId, Buffer.from(JSON.stringify(earlier)), earlierAadOf(orgId)),
+          : await wrap(orgId, Buffer.from(JSON.stringify(earlier)), buildEarlierAad(orgId)),
       }
-      const isWritten = await records.change({ name: keyOf(orgId), from: revision, fields })
-      return isWritten ? textOf(secret) : undefined
+      const isWritten = await records.change({ name: recordName(orgId), from: revision, fields })
+      return isWritten ? formatSecret(secret) : undefined
     },
   }
 }
@@ -120,7 +120,7 @@ export function createWebhookSecrets (options: Options, kind = SECRET) {
 
   /** The secrets to sign with, current one first; empty if there is none yet. */
   async function active (orgId: string): Promise<string[]> {
-    const [current, before, until, earlier] = await redis.hmget(accountKey(keyOf(orgId)),
+    const [current, before, until, earlier] = await redis.hmget(accountKey(recordName(orgId)),
       field, `${field}Before`, `${field}BeforeUntil`, `${field}Earlier`)
     const wrapped = [current, Number(until ?? 0) > now() ? before : undefined]
     const newest = await Promise.all(wrapped.flatMap(text => text ? [open(orgId, text)] : []))
@@ -188,13 +188,13 @@ export const secretBytes = (text: string): Buffer =>
 
 /** The public key of a signing key, as Standard Webhooks writes it: `whpk_` and base64. */
 export function publicKeyText (signingKey: string): string {
-  const { x = '' } = createPublicKey(privateKeyOf(signingKey)).export({ format: 'jwk' })
+  const { x = '' } = createPublicKey(toPrivateKey(signingKey)).export({ format: 'jwk' })
   return `whpk_${Buffer.from(x, 'base64url').toString('base64')}`
 }
 
 /** The Ed25519 signature of a text by a signing key, 64 bytes. */
 export const signText = (signingKey: string, text: string): Buffer =>
-  sign(null, Buffer.from(text), privateKeyOf(signingKey))
+  sign(null, Buffer.from(text), toPrivateKey(signingKey))
 
 /** RFC 8410: what precedes the 32 bytes of a private key in its DER form (PKCS #8). */
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
@@ -203,7 +203,7 @@ const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 const privateKeys = new LRUCache<string, KeyObject>({ max: 1_000 })
 
 /** Any 32 bytes are a private key (RFC 8032, 5.1.5). */
-function privateKeyOf (signingKey: string): KeyObject {
+function toPrivateKey (signingKey: string): KeyObject {
   const key = privateKeys.get(signingKey) ?? createPrivateKey({
     key: Buffer.concat([PKCS8_PREFIX, secretBytes(signingKey)]), format: 'der', type: 'pkcs8',
   })

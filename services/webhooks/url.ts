@@ -48,7 +48,7 @@ export function webhookUrlError (text: string, rules: WebhookRules): string | un
     return 'It holds a user name or password.'
   }
   if (!isAllowedHost(url.hostname, rules)) {
-    return isIP(hostOf(url.hostname)) === 0
+    return isIP(normalizeHost(url.hostname)) === 0
       ? 'Its host is not a public name.'
       : 'Its host is not a public address.'
   }
@@ -66,11 +66,11 @@ export function asciiUrlOf (text: string): string {
 function isAllowedPort ({ port, hostname }: URL, { ports = [], ...rules }: WebhookRules): boolean {
   const number = Number(port)
   if (port === '' || WEB_PORTS.includes(number) || ports.includes(number)) return true
-  if (rules.allowLoopback && isLoopback(hostOf(hostname))) return true
+  if (rules.allowLoopback && isLoopback(normalizeHost(hostname))) return true
   return number >= LOWEST_FREE_PORT && !SERVICE_PORTS.has(number)
 }
 
-const hostOf = (hostname: string): string =>
+const normalizeHost = (hostname: string): string =>
   hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '').toLowerCase()
 
 const isLoopback = (host: string): boolean =>
@@ -78,7 +78,7 @@ const isLoopback = (host: string): boolean =>
 
 /** The host is as parsed by URL, so 0x7f.1 and 2130706433 are 127.0.0.1 here. */
 function isAllowedHost (hostname: string, rules: WebhookRules): boolean {
-  const host = hostOf(hostname)
+  const host = normalizeHost(hostname)
   if (isLoopback(host)) return rules.allowLoopback
   if (isIP(host) !== 0) return isPublicAddress(host)
   const isPrivate = PRIVATE_SUFFIXES.some(suffix => host.endsWith(suffix))

@@ -21,7 +21,7 @@ export type EnvironmentOptions = {
   /** For every service. */
   readonly env?: Env
   /** By stage. */
-  readonly envOf?: Readonly<Record<string, Env>>
+  readonly envByStage?: Readonly<Record<string, Env>>
   /** Instances by stage, 1 by default. */
   readonly scale?: Readonly<Record<string, number>>
 }
@@ -71,11 +71,11 @@ export async function openEnvironment (
   stack: FaultStack, options: EnvironmentOptions = {}
 ): Promise<Environment> {
   const dataDir = newFolder('verification-jobs-services-')
-  const { links, env, envOf, scale } = options
+  const { links, env, envByStage, scale } = options
   const services = createServices({
     env: { ...stack.env, ...COMMON, ...links, ...env },
-    envOf: Object.fromEntries(STAGES.map(stage =>
-      [stage, { ...stack.envOf[stage], ...envOf?.[stage] }])),
+    envByStage: Object.fromEntries(STAGES.map(stage =>
+      [stage, { ...stack.envByStage[stage], ...envByStage?.[stage] }])),
     dataDir,
   })
   const stop: Environment['stop'] = async signal => {
@@ -136,7 +136,7 @@ type Services = ReturnType<typeof createServices>
 type ServicesOptions = {
   readonly env: Env
   /** Beyond `env`, by stage. */
-  readonly envOf: Readonly<Record<string, Env>>
+  readonly envByStage: Readonly<Record<string, Env>>
   readonly dataDir: string
 }
 
@@ -252,7 +252,7 @@ async function specOf (
     cwd: root,
     env: {
       ...options.env,
-      ...options.envOf[stage],
+      ...options.envByStage[stage],
       ...withoutForeignRootKeys([stage]),
       ...http,
       ...own,

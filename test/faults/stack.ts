@@ -54,7 +54,7 @@ async function describe (
   const fronts = registry.front === undefined ? [] : [registry.front]
   const trust: Readonly<Record<string, string>> =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
-  const envOf: EnvOfStages = access === undefined ? {} : signInOf(access, addresses)
+  const envByStage: EnvOfStages = access === undefined ? {} : signInOf(access, addresses)
   const managed: Readonly<Record<string, string>> = tokens === undefined
     ? {}
     : {
@@ -78,7 +78,7 @@ async function describe (
   return {
     addresses,
     env: { ...addresses, ...trust, ...managed },
-    envOf,
+    envByStage,
     specs: [...kafkaSpecs, ...others, ...fronts],
   }
 }
@@ -127,7 +127,7 @@ export async function openStack (
     ? await startRedisCluster(managed ? [] : DURABLE, 1)
     : undefined
   const tokens = managed ? await startTokenProvider(TOKEN_CLIENT) : undefined
-  const { addresses, env: settings, envOf, specs } =
+  const { addresses, env: settings, envByStage, specs } =
     await describe(dataDir, brokers, cells?.url, tokens)
   const parts = specs.map(spec =>
     createPart({ ...spec, env: { ...spec.env, ...envOfParts[spec.name] } }))
@@ -152,7 +152,7 @@ export async function openStack (
     if (found === undefined) throw new Error(`the stack has no part ${name}`)
     return found
   }
-  return { addresses, env, envOf, dataDir, cells, part, close }
+  return { addresses, env, envByStage, dataDir, cells, part, close }
 }
 
 type Disks = Readonly<Record<string, number>>

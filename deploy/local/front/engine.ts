@@ -59,7 +59,7 @@ export function openEngine (folder: string, grants?: readonly string[]): Engine 
         if (!canStream(request.sql, request.defaultFormat)) {
           return closing(session, await runWhole(session, request.sql, request.defaultFormat))
         }
-        return { kind: 'pieces', pieces: piecesOf(session, request) }
+        return { kind: 'pieces', pieces: streamPieces(session, request) }
       } catch (error) {
         session.close()
         throw error
@@ -149,7 +149,9 @@ async function runWhole (session: Session, sql: string, format: string): Promise
   }
 }
 
-async function * piecesOf (session: Session, request: EngineRequest): AsyncGenerator<Uint8Array> {
+async function * streamPieces (
+  session: Session, request: EngineRequest
+): AsyncGenerator<Uint8Array> {
   try {
     for await (const chunk of session.queryStream(request.sql, { format: request.defaultFormat })) {
       yield chunk.raw()

@@ -55,7 +55,7 @@ type Exchange = { request: IncomingMessage, response: ServerResponse, url: URL }
 async function answer (engine: Engine, { request, response, url }: Exchange): Promise<void> {
   response.setHeader('X-ClickHouse-Query-Id', url.searchParams.get('query_id') ?? randomUUID())
   const body = await readBody(request)
-  const form = await formOf(request, body)
+  const form = await readForm(request, body)
   const result = form
     ? await engine.run(parseRequest([...url.searchParams, ...form], Buffer.alloc(0)))
     : await engine.run(parseRequest(url.searchParams, body))
@@ -87,7 +87,7 @@ function decoderFor (encoding: string) {
 }
 
 /** The client moves query and parameters into a form when they are too long for a URL. */
-async function formOf (
+async function readForm (
   request: IncomingMessage, body: Buffer
 ): Promise<[string, string][] | undefined> {
   const type = request.headers['content-type'] ?? ''
@@ -100,7 +100,7 @@ async function formOf (
 async function send (response: ServerResponse, result: EngineResult, gzip: boolean): Promise<void> {
   response.setHeader('Content-Type', 'text/plain; charset=UTF-8')
   if (result.kind === 'pieces') return await sendPieces(response, result.pieces, gzip)
-  response.setHeader('X-ClickHouse-Summary', summaryOf(result.counts))
+  response.setHeader('X-ClickHouse-Summary', formatSummary(result.counts))
   if (!gzip) {
     response.end(result.bytes)
     return
@@ -132,7 +132,7 @@ async function * startingWith (
   }
 }
 
-function summaryOf (counts: Counts): string {
+function formatSummary (counts: Counts): string {
   const rows = String(counts.rows)
   const bytes = String(counts.bytes)
   return JSON.stringify({

@@ -55,15 +55,15 @@ export function processesOption (): Option {
 export function planOf (
   services: readonly string[], { processes = 9, scale = {}, apart = [] }: Layout
 ): readonly Planned[] {
-  const countOf = (service: string) => scale[service] ?? 1
+  const countInstances = (service: string) => scale[service] ?? 1
   const hosts = Object.entries<readonly string[]>(HOSTS[processes]).map(([name, all]) => ({
     name: `${name}-1`,
     services: all.filter(service =>
-      services.includes(service) && !apart.includes(service) && countOf(service) > 0),
+      services.includes(service) && !apart.includes(service) && countInstances(service) > 0),
   })).filter(host => host.services.length > 1)
   return services.flatMap(service => {
     const host = hosts.find(one => one.services.includes(service))
-    const own = Array.from({ length: countOf(service) }, (_, index) =>
+    const own = Array.from({ length: countInstances(service) }, (_, index) =>
       ({ name: `${service}-${index + 1}`, services: [service] }))
     if (host === undefined) return own
     return [...host.services[0] === service ? [host] : [], ...own.slice(1)]
@@ -75,9 +75,9 @@ export function planOf (
  * @throws Error for another number of processes on a secure stack.
  */
 export function layoutOn (
-  { envOf }: Pick<Stack, 'envOf'>, { processes, ...layout }: Layout
+  { envByStage }: Pick<Stack, 'envByStage'>, { processes, ...layout }: Layout
 ): Layout {
-  const isSecure = Object.keys(envOf).length > 0
+  const isSecure = Object.keys(envByStage).length > 0
   if (isSecure && (processes ?? 9) !== 9) {
     throw new Error(`--processes ${processes} is not possible with --secure, where each stage ` +
       'has a user of its own: leave it out')
@@ -91,7 +91,7 @@ export function layoutOn (
  * collect at once. `growing` is by how many percent a heap may grow before a major collection: with
  * the default of V8, about 50, a large job takes 13 % longer than with 80.
  */
-const collectionOf = ({ youngMb, growing }: Record<'youngMb' | 'growing', number>) => [
+const collectorOptions = ({ youngMb, growing }: Record<'youngMb' | 'growing', number>) => [
   `--min-semi-space-size=${youngMb}`, `--max-semi-space-size=${youngMb}`, '--no-parallel-scavenge',
   `--heap-growing-percent=${growing}`,
 ]
@@ -102,13 +102,13 @@ const collectionOf = ({ youngMb, growing }: Record<'youngMb' | 'growing', number
  */
 const HEAP = {
   one: {
-    limit: '--max-old-space-size=768', collection: collectionOf({ youngMb: 8, growing: 80 }),
+    limit: '--max-old-space-size=768', collection: collectorOptions({ youngMb: 8, growing: 80 }),
   },
   several: {
-    limit: '--max-old-space-size=1536', collection: collectionOf({ youngMb: 32, growing: 80 }),
+    limit: '--max-old-space-size=1536', collection: collectorOptions({ youngMb: 32, growing: 80 }),
   },
   ledger: {
-    limit: '--max-old-space-size=768', collection: collectionOf({ youngMb: 4, growing: 25 }),
+    limit: '--max-old-space-size=768', collection: collectorOptions({ youngMb: 4, growing: 25 }),
   },
 }
 
@@ -120,11 +120,11 @@ export function heapArguments (
   env: Readonly<Record<string, string>>, services: readonly string[]
 ): readonly string[] {
   const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
-  const { limit, collection } = heapOf(services)
+  const { limit, collection } = chooseHeap(services)
   return isSet ? collection : [limit, ...collection]
 }
 
-function heapOf (services: readonly string[]) {
+function chooseHeap (services: readonly string[]) {
   if (isLedger(services)) return HEAP.ledger
   return services.filter(service => service !== PAGE).length > 1 ? HEAP.several : HEAP.one
 }

@@ -24,7 +24,7 @@ export type ServicesOptions = {
   /** Addresses, secrets and other configuration, given to every service as far as it reads it. */
   readonly env: Env
   /** More of it by stage. */
-  readonly envOf?: Readonly<Partial<Record<string, Env>>>
+  readonly envByStage?: Readonly<Partial<Record<string, Env>>>
   /** Where logs and pids go. */
   readonly dataDir: string
   readonly ports: PortBook
@@ -68,7 +68,7 @@ type Instance = Pick<Planned, 'services'> & {
 }
 
 /** The program of a service, or the host of several. */
-function programOf ([service, ...more]: readonly string[]): string {
+function programPath ([service, ...more]: readonly string[]): string {
   return `services/${more.length > 0 ? 'pipeline' : service}/main.ts`
 }
 
@@ -155,18 +155,18 @@ async function applyLayout (
 
 /** Where a process listens, what the page knows of the others, and what a host hosts. */
 async function ownEnv (options: ServicesOptions, { name, services }: Planned): Promise<Env> {
-  const portOf = async (service: string) => {
+  const pickPort = async (service: string) => {
     const instance = services.length > 1 ? `${service}-1` : name
     return String(await options.ports.port(`${instance}.http`))
   }
   const [isApi, isPage] = [services.includes('ingest'), services.includes(PAGE)]
   return {
-    ...isApi && { PORT_HTTP: await portOf('ingest') },
+    ...isApi && { PORT_HTTP: await pickPort('ingest') },
     ...isPage && {
-      [isApi ? 'PORT_PAGE' : 'PORT_HTTP']: await portOf(PAGE),
+      [isApi ? 'PORT_PAGE' : 'PORT_HTTP']: await pickPort(PAGE),
       API_URL: `http://127.0.0.1:${await options.ports.port('ingest-1.http')}/api/v1`,
       METRICS_TARGETS_FILE: targetsFile(options),
-      PAGE_URL: `http://127.0.0.1:${await portOf(PAGE)}`,
+      PAGE_URL: `http://127.0.0.1:${await pickPort(PAGE)}`,
     },
     ...services.length > 1 && { STAGES: services.join(',') },
   }
@@ -180,12 +180,12 @@ async function startInstance (
   const spec: ProcessSpec = {
     name,
     command: process.execPath,
-    args: [...heapArguments(options.env, services), programOf(services)],
+    args: [...heapArguments(options.env, services), programPath(services)],
     cwd: root,
     env: {
       ...isLedger(services) ? LEDGER_ARENAS : ARENAS,
       ...options.env,
-      ...Object.assign({}, ...services.map(service => options.envOf?.[service])),
+      ...Object.assign({}, ...services.map(service => options.envByStage?.[service])),
       ...await unreadSettings(services),
       ...await ownEnv(options, planned),
       INSTANCE: name,

@@ -16,12 +16,12 @@ export type ReceiverSettings = Readonly<Record<
 export async function unreadSettings (
   services: readonly string[]
 ): Promise<Readonly<Record<string, undefined>>> {
-  const read = new Set((await Promise.all(services.map(settingsOf))).flat())
+  const read = new Set((await Promise.all(services.map(listSettings))).flat())
   return Object.fromEntries(Object.keys(commonConfig)
     .filter(name => !read.has(name)).map(name => [name, undefined]))
 }
 
-async function settingsOf (service: string): Promise<readonly string[]> {
+async function listSettings (service: string): Promise<readonly string[]> {
   const file = new URL(`../../../services/${service}/config.ts`, import.meta.url)
   const exported = await import(file.href) as Readonly<Record<string, Partial<TObject>>>
   return Object.values(exported).flatMap(({ properties = {} }) => Object.keys(properties))

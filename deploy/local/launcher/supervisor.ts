@@ -94,7 +94,7 @@ async function refresh (
   await running.stack.untilReady()
   const { stack, secrets, services } = running
   const demo = await options.prepare(
-    environmentOf(stack, secrets), options.dataDir, options.say)
+    buildEnvironment(stack, secrets), options.dataDir, options.say)
   if (options.restart !== undefined) {
     const ended = await services.end(options.restart)
     options.say(`ended ${ended.join(', ') || `nothing: no process runs ${options.restart}`}`)
@@ -103,7 +103,7 @@ async function refresh (
   return { ...running, demo }
 }
 
-function environmentOf (stack: Stack, secrets: Secrets): Record<string, string> {
+function buildEnvironment (stack: Stack, secrets: Secrets): Record<string, string> {
   return { ...stack.addresses, ...stack.trust, ...secrets }
 }
 
@@ -121,7 +121,7 @@ async function startAll (options: StartOptions): Promise<Running> {
   const stack = await start({ dataDir, ports, say })
   try {
     const secrets = loadSecrets(dataDir)
-    const env = environmentOf(stack, secrets)
+    const env = buildEnvironment(stack, secrets)
     // Containers keep nothing: the organization of an earlier stack is gone.
     if (stack.source === 'containers') rmSync(demoFile(dataDir), { force: true })
     say('preparing topics, schemas, tables and the demonstration organization')
@@ -131,7 +131,7 @@ async function startAll (options: StartOptions): Promise<Running> {
       ...options,
       layout: layoutOn(stack, options.layout),
       env: { ...env, ...await dns, ...receivers },
-      envOf: stack.envOf,
+      envByStage: stack.envByStage,
     })
     return { stack, services, demo, secrets, receivers }
   } catch (error) {

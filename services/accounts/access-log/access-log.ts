@@ -335,7 +335,7 @@ export function recordRequests (app: FastifyInstance, recording: RequestRecordin
   app.decorateRequest('accessAttempt', undefined)
   app.decorateRequest('accessDescription', undefined)
   app.addHook('preHandler', async request => {
-    const event = eventOf(recording, request)
+    const event = toEvent(recording, request)
     if (event !== undefined) {
       const name = throttleName(event)
       request.accessAttempt = { ...await recordAttempt(log, event), name }
@@ -344,7 +344,7 @@ export function recordRequests (app: FastifyInstance, recording: RequestRecordin
   })
   app.addHook('onError', async (request, _reply, error) => {
     if (request.accessRecorded || !isRefusal(error)) return
-    const event = eventOf(recording, request)
+    const event = toEvent(recording, request)
     // The request is refused in any case.
     if (event === undefined || !isDue(throttleName(event))) return
     await stored(request, log.append({ ...event, outcome: 'refused' }))
@@ -397,7 +397,7 @@ async function stored ({ log }: FastifyRequest, entry: Promise<unknown>): Promis
 }
 
 /** The event of a request; undefined if it is not recorded. */
-function eventOf (
+function toEvent (
   { requesterOf, isExempt }: RequestRecording, request: FastifyRequest
 ): AccessEvent | undefined {
   // A request for the headers downloads nothing.

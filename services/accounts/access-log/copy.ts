@@ -46,13 +46,13 @@ const SEQS_PER_PAGE = 5_000
 export function createAccessCopy (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
 ) {
-  const isSigned = (row: Row) => mac.isAuthentic(row.mac, signedOf(entryOf(row)))
+  const isSigned = (row: Row) => mac.isAuthentic(row.mac, toSignedRecord(toEntry(row)))
   /** The entries of all organizations, between two seqs inclusive. */
   const range = async (from: number, to: number): Promise<AccessPage> => {
     const entries = new Map<string, NumberedEntry>()
     const forged: number[] = []
     for await (const row of streamRows<Row>(clickhouse, SELECT_RANGE, { from, to })) {
-      const entry = entryOf(row)
+      const entry = toEntry(row)
       if (isSigned(row)) entries.set(accessText(entry), entry)
       else forged.push(entry.seq)
     }
@@ -61,7 +61,7 @@ export function createAccessCopy (
   return {
     append: async (entries: readonly NumberedEntry[]): Promise<void> => {
       if (entries.length === 0) return
-      const values = entries.map(entry => rowOf(entry, mac))
+      const values = entries.map(entry => toRow(entry, mac))
       // Of another insert of the same rows ClickHouse would drop the later one, though somebody may
       // have deleted them in between. Readers pass over duplicates.
       const token = randomUUID()
@@ -91,7 +91,7 @@ export function createAccessCopy (
       const rows = streamRows<Row>(
         clickhouse, SELECT_NEWEST, { tenant, action, actor, sinceMs, before })
       for await (const row of rows) {
-        if (!entries.has(row.entry_id) && isSigned(row)) entries.set(row.entry_id, entryOf(row))
+        if (!entries.has(row.entry_id) && isSigned(row)) entries.set(row.entry_id, toEntry(row))
         if (entries.size === limit) break
       }
       return [...entries.values()]
@@ -114,7 +114,7 @@ async function readNumber (
   return row === undefined ? undefined : Number(row.number)
 }
 
-const signedOf = (entry: NumberedEntry): SignedRecord => ({
+const toSignedRecord = (entry: NumberedEntry): SignedRecord => ({
   table: 'access_log',
   tenant: entry.organization,
   id: String(entry.seq),
@@ -148,7 +148,7 @@ const SELECT_NEWEST = `
 const SELECT_COUNT = `
   SELECT uniqExact(seq) AS number FROM access_log WHERE seq BETWEEN 1 AND {last:UInt64}`
 
-function rowOf (entry: NumberedEntry, mac: RecordMac) {
+function toRow (entry: NumberedEntry, mac: RecordMac) {
   return {
     tenant: entry.organization,
     seq: entry.seq,
@@ -161,11 +161,11 @@ function rowOf (entry: NumberedEntry, mac: RecordMac) {
     address: entry.address,
     outcome: entry.outcome,
     details: entry.details,
-    mac: mac.sign(signedOf(entry)),
+    mac: mac.sign(toSignedRecord(entry)),
   }
 }
 
-function entryOf (row: Row): NumberedEntry {
+function toEntry (row: Row): NumberedEntry {
   return {
     organization: row.tenant,
     seq: Number(row.seq),

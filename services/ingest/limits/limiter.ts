@@ -168,17 +168,17 @@ async function withDeadline<T> (work: Promise<T>, timeoutMs = 100): Promise<T> {
  */
 export function rateLimitHeaders (levels: readonly Level[]): Record<string, string> {
   const nearest = levels.reduce((least, level) =>
-    remainingOf(level) < remainingOf(least) ? level : least)
+    countRemaining(level) < countRemaining(least) ? level : least)
   return {
     'ratelimit-limit': String(nearest.bucket.capacity),
-    'ratelimit-remaining': String(remainingOf(nearest)),
+    'ratelimit-remaining': String(countRemaining(nearest)),
     'ratelimit-reset': String(Math.ceil(secondsUntil(nearest, nearest.bucket.capacity))),
     'ratelimit-policy': levels.map(({ bucket }) => `${bucket.capacity};w=${bucket.seconds}`)
       .join(', '),
   }
 }
 
-const remainingOf = ({ tokens }: Level) => Math.max(0, Math.floor(tokens))
+const countRemaining = ({ tokens }: Level) => Math.max(0, Math.floor(tokens))
 
 const whole = (value: number, description: string) =>
   Type.Integer({ default: value, minimum: 1, description })

@@ -209,12 +209,12 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
     },
     handler: async (request, reply) => {
       const query = request.query as UsageQuery
-      const form = formOf(request, query)
+      const form = chooseForm(request, query)
       if (form === undefined) {
         const available = query.format === undefined ? Object.values(TYPES) : [TYPES[query.format]]
         return sendError(reply, { code: 'not_acceptable', more: { available } })
       }
-      const options = optionsOf(query, deps.now())
+      const options = toOptions(query, deps.now())
       const usage = await deps.usage(callerOf(request).tenant, options)
       if (usage.kind === 'too_many') {
         throw invalidTime('from', 'is too early: there are more than ' +
@@ -233,14 +233,14 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
       if (form === 'json') return reply.send(body)
       return reply.type('text/csv; charset=utf-8; header=present')
         .header('content-disposition', 'attachment; filename="usage.csv"')
-        .send(csvOf(body))
+        .send(toCsv(body))
     },
   }
 }
 
 type Form = keyof typeof TYPES
 
-function formOf (request: FastifyRequest, { format }: UsageQuery): Form | undefined {
+function chooseForm (request: FastifyRequest, { format }: UsageQuery): Form | undefined {
   const { accept } = request.headers
   if (format !== undefined) return accepts(accept, TYPES[format]) ? format : undefined
   const type = preferred(accept, Object.values(TYPES))
@@ -248,7 +248,7 @@ function formOf (request: FastifyRequest, { format }: UsageQuery): Form | undefi
 }
 
 /** @throws ApiException `invalid_request` for a range that is too long, or an invalid time. */
-function optionsOf (query: UsageQuery, nowMs: number): UsageOptions {
+function toOptions (query: UsageQuery, nowMs: number): UsageOptions {
   const { fromMs, toMs = nowMs } = timeRange(query, { from: 'from', to: 'to' })
   const since = fromMs ?? startOfDay(toMs - 1) - (DEFAULT_USAGE_DAYS - 1) * DAY_MS
   if (since >= toMs) throw invalidTime('from', 'must be before "to", which is now by default.')
@@ -265,7 +265,7 @@ const CSV_COUNTS = [
   'jobs', 'totalRows', ...USAGE_COUNTERS, 'successRecords', 'failedRecords', 'chargedMicros',
 ] as const
 
-function csvOf ({ group_by: groupBy, data }: UsageBody): string {
+function toCsv ({ group_by: groupBy, data }: UsageBody): string {
   const columns = [...groupBy, ...CSV_COUNTS]
   const lines = data.map(group => [
     ...columns.map(name => String(group[name] ?? '')),

@@ -91,7 +91,7 @@ export function changeListsRoute (
           callerOf(request).org, entries.map(text => ({ text, action })))
         return await reply.send(await readCounts(deps, request))
       } catch (error) {
-        return sendError(reply, faultOf(error, 'entries'))
+        return sendError(reply, toApiError(error, 'entries'))
       }
     },
   }
@@ -143,7 +143,7 @@ export function changeListsFromFileRoute (
         return await reply.send(await readCounts(deps, request))
       } catch (error) {
         if (error instanceof ListEntryError) throw file.error(error.faults, error.count)
-        return sendError(reply, faultOf(error, 'file'))
+        return sendError(reply, toApiError(error, 'file'))
       }
     },
   }
@@ -186,14 +186,14 @@ export function lookUpRoute (
           data: contacts.map((contact, index) => ({ contact, action: actions[index] ?? null })),
         })
       } catch (error) {
-        return sendError(reply, faultOf(error, 'contacts'))
+        return sendError(reply, toApiError(error, 'contacts'))
       }
     },
   }
 }
 
 /** Rethrows what is no fault of the request. */
-function faultOf (error: unknown, field: string): ApiError {
+function toApiError (error: unknown, field: string): ApiError {
   if (error instanceof ListEntryError) {
     const param = `${field}[${error.faults[0]?.index}]`
     return { code: 'invalid_request', message: error.message, param }

@@ -602,7 +602,7 @@ async function estimate (deps: IngestDeps, list: QuotedList): Promise<EstimateBo
     }, list.signal)
     if (job === undefined) return without('temporarily_unavailable')
     const checkedContacts = job.counts.finishedRows
-    const shares = job.ended ? sharesOf(job) : null
+    const shares = job.ended ? computeShares(job) : null
     if (job.ended && shares === null) return without('temporarily_unavailable')
     const status = job.ended ? 'completed' : 'running'
     return { status, reason: null, contacts, sampledContacts, checkedContacts, shares }
@@ -631,7 +631,7 @@ async function runSample (
 }
 
 /** Null for a job that was not completed, or whose verdicts are not known. */
-function sharesOf (job: Job): EstimateBody['shares'] {
+function computeShares (job: Job): EstimateBody['shares'] {
   const { verdicts } = verdictsBody(job)
   if (job.status !== 'completed' || verdicts === null) return null
   const rows = ROW_STATUSES.reduce((sum, status) => sum + verdicts[status], 0)

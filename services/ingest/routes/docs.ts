@@ -117,22 +117,22 @@ export function docsRoutes (documents: () => Promise<ApiDocuments>): RouteOption
   ]
 }
 
-const fileOf = (name: string) => readFileSync(`${import.meta.dirname}/../static/${name}`, 'utf8')
-const STYLE = fileOf('reference.css')
+const readPage = (name: string) => readFileSync(`${import.meta.dirname}/../static/${name}`, 'utf8')
+const STYLE = readPage('reference.css')
 /** Search, copy buttons and the current section; the page is readable without it. */
-const SCRIPT = fileOf('reference.js')
-const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+const SCRIPT = readPage('reference.js')
+const toHash = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 
 /** The page loads nothing; it allows only its own inline script and style. */
-const PAGE_POLICY = `default-src 'none'; script-src ${hashOf(SCRIPT)}; ` +
-  `style-src ${hashOf(STYLE)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+const PAGE_POLICY = `default-src 'none'; script-src ${toHash(SCRIPT)}; ` +
+  `style-src ${toHash(STYLE)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
 /** Renders the API description as one HTML page. */
 function documentPage (document: OpenApiDocument): string {
   const { info, tags = [], paths, webhooks = {} } = document
   const operations = [...operationsIn(paths), ...operationsIn(webhooks)]
   const [first, ...others] = operations.filter(({ described }) => described.security?.length === 1)
-    .map(({ described }) => faultsOf(described).map(({ code }) => code))
+    .map(({ described }) => listFaults(described).map(({ code }) => code))
   // The error codes of all operations with a key.
   const shared = new Set(first?.filter(code => others.every(codes => codes.includes(code))))
   const groups = tags.map(({ name, description = '' }) => ({
@@ -141,7 +141,7 @@ function documentPage (document: OpenApiDocument): string {
     operations: operations.filter(({ described }) => described.tags?.includes(name)),
   }))
   const sections = groups.map(({ name, description, operations: listed }) =>
-    `<h2 id="${slugOf(name)}">${escaped(name)}</h2><div class="prose">` +
+    `<h2 id="${toSlug(name)}">${escaped(name)}</h2><div class="prose">` +
     `${markdownHtml(description)}</div>` +
     listed.map(operation => operationHtml(operation, shared)).join('\n'))
   // Each chapter is a separate element, so that the search can hide it.
@@ -174,12 +174,12 @@ type Group = { readonly name: string, readonly operations: readonly Placed[] }
 
 function contentsHtml (description: string, groups: readonly Group[]): string {
   const chapters = [...description.matchAll(/^## (.*)$/gm)].map(([, title = '']) =>
-    `<li><a href="#${slugOf(title)}">${lineHtml(title)}</a></li>`)
+    `<li><a href="#${toSlug(title)}">${lineHtml(title)}</a></li>`)
   const lists = groups.map(({ name, operations }) => {
     const entries = operations.map(({ method, described: { operationId = '', summary = '' } }) =>
       `<li><a href="#${escaped(operationId)}"><span class="method ${escaped(method)}">` +
       `${escaped(method.toUpperCase())}</span> ${escaped(summary)}</a></li>`)
-    return `<li><a class="group" href="#${slugOf(name)}">${escaped(name)}</a>` +
+    return `<li><a class="group" href="#${toSlug(name)}">${escaped(name)}</a>` +
       `<ul>${entries.join('')}</ul></li>`
   })
   return `<ul class="contents">${chapters.join('')}${lists.join('')}</ul>`
@@ -212,8 +212,8 @@ function operationHtml (placed: Placed, shared: ReadonlySet<string>): string {
 <div class="columns"><div class="text">
 ${markdownHtml(description)}
 ${sectionHtml('Parameters', parametersHtml(parameters))}${sectionHtml('Body', sentFields)}
-${successesOf(responses).map(successHtml).join('')}
-${faultsHtml(faultsOf(described), shared)}
+${filterSuccesses(responses).map(successHtml).join('')}
+${faultsHtml(listFaults(described), shared)}
 </div><div class="samples">
 ${samplesHtml(id, described['x-codeSamples'] ?? [])}${examplesHtml(described)}
 </div></div></section>`
@@ -222,7 +222,7 @@ ${samplesHtml(id, described['x-codeSamples'] ?? [])}${examplesHtml(described)}
 const sectionHtml = (title: string, content: string) =>
   content === '' ? '' : `<h4>${title}</h4>${content}`
 
-const successesOf = (responses: Operation['responses']) =>
+const filterSuccesses = (responses: Operation['responses']) =>
   Object.entries(responses).filter(([status]) => /^[23]/.test(status))
 
 function successHtml (
@@ -235,7 +235,7 @@ function successHtml (
     (fields === '' ? '' : `<details><summary>Fields</summary>${fields}</details>`)
 }
 
-function faultsOf ({ responses }: Operation): readonly Fault[] {
+function listFaults ({ responses }: Operation): readonly Fault[] {
   return Object.entries(responses).flatMap(([status, { description }]) =>
     [...description.matchAll(/^`(\w+)`: (.*)$/gm)].map(([, code = '', message = '']) =>
       ({ status, code, message })))
@@ -273,7 +273,7 @@ ${choices.join('')}${codes.join('')}</fieldset>`
 function examplesHtml ({ requestBody, responses, ...operation }: Operation): string {
   const isEvent = operation['x-codeSamples'] !== undefined && operation.security === undefined
   const sent = isEvent ? contentHtml(requestBody?.content ?? {}, 'The event') : ''
-  return sent + successesOf(responses).map(([status, { content = {} }]) =>
+  return sent + filterSuccesses(responses).map(([status, { content = {} }]) =>
     contentHtml(content, `Answer ${status}`)).join('')
 }
 
@@ -336,27 +336,27 @@ function parametersHtml (parameters: readonly Parameter[]): string {
 function fieldsHtml (
   schema: object, { isRequest }: { readonly isRequest: boolean }
 ): string {
-  return listHtml(fieldsOf(schema, '').map(field =>
+  return listHtml(listFields(schema, '').map(field =>
     isRequest ? field : { ...field, isRequired: false }))
 }
 
-function fieldsOf (
+function listFields (
   { properties = {}, required = [], anyOf = [] }: Schema, prefix: string
 ): readonly Field[] {
   const fields = Object.entries(properties).flatMap(([key, schema]) => {
     const name = `${prefix}${key}`
     const inner = schema.items === undefined
-      ? fieldsOf(schema, `${name}.`)
-      : fieldsOf(schema.items, `${name}[].`)
+      ? listFields(schema, `${name}.`)
+      : listFields(schema.items, `${name}[].`)
     return [{ name, schema, isRequired: required.includes(key) }, ...inner]
   })
-  return [...fields, ...anyOf.flatMap(schema => fieldsOf(schema, prefix))]
+  return [...fields, ...anyOf.flatMap(schema => listFields(schema, prefix))]
 }
 
 function listHtml (fields: readonly Field[]): string {
   if (fields.length === 0) return ''
   const items = fields.map(({ name, schema, location, isRequired }) => {
-    const kind = [...(location === undefined ? [] : [location]), kindOf(schema)].join(', ')
+    const kind = [...(location === undefined ? [] : [location]), describeType(schema)].join(', ')
     const { description } = schema
     return `<li><code class="name">${escaped(name)}</code> ` +
       `<span class="kind">${escaped(kind)}</span>` +
@@ -366,16 +366,16 @@ function listHtml (fields: readonly Field[]): string {
   return `<ul class="fields">${items.join('')}</ul>`
 }
 
-function kindOf (schema: Schema): string {
-  const type = schema.anyOf?.map(kindOf).join(' or ') ??
+function describeType (schema: Schema): string {
+  const type = schema.anyOf?.map(describeType).join(' or ') ??
     [schema.type ?? typeof (schema.const ?? schema.enum?.[0])].flat().join(' or ')
-  const inner = schema.items === undefined ? '' : ` of ${kindOf(schema.items)}`
-  return [`${type}${inner}`, ...boundsOf(schema)].join(', ')
+  const inner = schema.items === undefined ? '' : ` of ${describeType(schema.items)}`
+  return [`${type}${inner}`, ...describeBounds(schema)].join(', ')
 }
 
 const number = (value: number) => value.toLocaleString('en-US')
 
-function boundsOf (schema: Schema): readonly string[] {
+function describeBounds (schema: Schema): readonly string[] {
   const { minimum, maximum, minItems, maxItems, maxLength, maxProperties } = schema
   return [
     minimum !== undefined && maximum !== undefined && `${number(minimum)} to ${number(maximum)}`,
@@ -433,12 +433,12 @@ function blockHtml (lines: readonly string[]): string {
 
 function headingHtml ([, marks = '', title = '']: RegExpExecArray, rest: readonly string[]) {
   const tag = `h${Math.max(2, marks.length)}`
-  return `<${tag} id="${slugOf(title)}">${lineHtml(title)}</${tag}>` +
+  return `<${tag} id="${toSlug(title)}">${lineHtml(title)}</${tag}>` +
     (rest.length === 0 ? '' : blockHtml(rest))
 }
 
 /** The anchor of a heading. */
-function slugOf (title: string): string {
+function toSlug (title: string): string {
   return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
 }
 

@@ -128,10 +128,10 @@ async function previewFile (
   const { service, services, column } = options
   const kinds = service === undefined ? KINDS : [SERVICE_DEFINITIONS[service].kind]
   const table = lines.table(options)
-  const serviceOf = (kind: ContactKind) => service ??
+  const chooseService = (kind: ContactKind) => service ??
     services.find(slug => SERVICE_DEFINITIONS[slug].kind === kind)
   const all = (await findColumns(table, kinds, pause))
-    .filter(({ kind }) => serviceOf(kind) !== undefined)
+    .filter(({ kind }) => chooseService(kind) !== undefined)
   const named = column === undefined
     ? undefined
     : findColumn(table.names ?? table.rows[0] ?? [], options)
@@ -139,14 +139,14 @@ async function previewFile (
   const only = chosen.column
   return {
     column: only === undefined ? null : only.at + 1,
-    service: only === undefined ? null : serviceOf(only.kind) ?? null,
+    service: only === undefined ? null : chooseService(only.kind) ?? null,
     reason: chosen.reason,
     header: table.names !== undefined,
-    columns: [...namesOf(table)],
+    columns: [...columnNames(table)],
     rows: table.rows.length,
     ...form,
     candidates: all.slice(0, MAX_CANDIDATES).map(({ at, kind, filled, matching }) =>
-      ({ column: at + 1, service: serviceOf(kind) ?? '', kind, filled, matching })),
+      ({ column: at + 1, service: chooseService(kind) ?? '', kind, filled, matching })),
     country: only?.kind === 'phone' ? await previewCountry(table, only.at, pause) : null,
   }
 }
@@ -228,19 +228,19 @@ async function findColumns (
       const matching = cells.filter(cell => looksLike(kind, cell)).length
       const isNamed = USUAL_NAMES[kind].test(foldedName(names?.[at] ?? ''))
       const candidate = { at, kind, filled: cells.length, matching, isNamed }
-      if (rankOf(candidate) > 0) candidates.push(candidate)
+      if (rank(candidate) > 0) candidates.push(candidate)
     }
   }
   return candidates.toSorted((one, other) =>
-    rankOf(other) - rankOf(one) || other.matching - one.matching)
+    rank(other) - rank(one) || other.matching - one.matching)
 }
 
-function rankOf ({ filled, matching, isNamed }: Candidate): number {
+function rank ({ filled, matching, isNamed }: Candidate): number {
   const hasContacts = filled > 0 && matching >= MIN_MATCHING_SHARE * filled
   return (hasContacts ? 2 : 0) + (isNamed ? 1 : 0)
 }
 
-const namesOf = ({ names, width }: Table): readonly string[] =>
+const columnNames = ({ names, width }: Table): readonly string[] =>
   names ?? Array.from({ length: width }, (_, at) => `column_${at + 1}`)
 
 type Wanted = { readonly named: number | undefined, readonly kinds: readonly ContactKind[] }
@@ -249,13 +249,13 @@ type Wanted = { readonly named: number | undefined, readonly kinds: readonly Con
 function chooseColumn (
   table: Table, all: readonly Candidate[], { named, kinds }: Wanted
 ): { readonly column?: Candidate, readonly reason: string } {
-  const names = namesOf(table)
+  const names = columnNames(table)
   const title = (at: number) =>
     JSON.stringify((names[at] ?? '').slice(0, SHOWN_NAME_CHARACTERS) || `#${at + 1}`)
   const some = named === undefined ? all : all.filter(({ at }) => at === named)
   const [column] = some
   // Only a single one can be chosen: not one of several that are as good.
-  const best = some.filter(other => column !== undefined && rankOf(other) === rankOf(column))
+  const best = some.filter(other => column !== undefined && rank(other) === rank(column))
   if (column !== undefined && best.length === 1) {
     const { at, kind, filled, matching, isNamed } = column
     const share = `${number(matching)} of ${number(filled)} cells look like ${NOUNS[kind]}`
@@ -291,7 +291,7 @@ async function previewCountry (
   if (count === 0) return null
   const guess = country === undefined
     ? 'No numbering plan fits most of them.'
-    : `${Math.floor(100 * share)} % of them fit the numbering plan of ${nameOf(country)}.`
+    : `${Math.floor(100 * share)} % of them fit the numbering plan of ${countryName(country)}.`
   return {
     numbers: count,
     guess: country ?? null,
@@ -301,7 +301,7 @@ async function previewCountry (
 }
 
 const REGIONS = new Intl.DisplayNames('en', { type: 'region' })
-const nameOf = (country: string) => REGIONS.of(country) ?? country
+const countryName = (country: string) => REGIONS.of(country) ?? country
 
 /** Phone numbers that only their country completes, and the country that fits them best. */
 type NationalNumbers = {
@@ -339,7 +339,7 @@ async function findNationalNumbers (
     if (index % CELLS_PER_STEP === 0) await pause()
     const number = readNumber(cell, undefined)
     if (isAssigned(number)) {
-      const country = countryOf(number) ?? ''
+      const country = findCountry(number) ?? ''
       international.set(country, (international.get(country) ?? 0) + 1)
     } else if (!cell.includes('+')) national.push(cell)
   }
@@ -383,7 +383,7 @@ async function shares (
   const shareByCountry = new Map<string, number>()
   for (const country of countries) {
     await pause()
-    const matching = numbers.filter(number => isOf(number, country))
+    const matching = numbers.filter(number => isAssignedIn(number, country))
     shareByCountry.set(country, matching.length / numbers.length)
   }
   return shareByCountry
@@ -403,14 +403,14 @@ function readNumber (cell: string, country: string | undefined): SplitNumber | u
   return 'fault' in reading ? undefined : reading.number
 }
 
-function countryOf ({ callingCode, national }: SplitNumber): string | undefined {
+function findCountry ({ callingCode, national }: SplitNumber): string | undefined {
   return matchCountry(callingCode, national).country
 }
 
 /** Whether a cell is an assigned number of a country for somebody who dials it there. */
-function isOf (cell: string, country: string): boolean {
+function isAssignedIn (cell: string, country: string): boolean {
   const number = readNumber(cell, country)
-  return number !== undefined && isAssigned(number) && countryOf(number) === country
+  return number !== undefined && isAssigned(number) && findCountry(number) === country
 }
 
 /** What a number that a country does not have counts, beside at most 2.3 for one that it has. */
@@ -425,7 +425,7 @@ const CHANGES = 9
 function evidenceFor (country: string, sample: readonly string[]): number {
   let sum = 0
   for (const cell of sample) {
-    if (!isOf(cell, country)) {
+    if (!isAssignedIn(cell, country)) {
       sum -= MISS
       continue
     }
@@ -437,7 +437,7 @@ function evidenceFor (country: string, sample: readonly string[]): number {
         place += 1
         return place % 3 === 0 && digit !== '0' ? String((Number(digit) + shift) % 10) : digit
       })
-      if (isOf(changed, country)) kept += 1
+      if (isAssignedIn(changed, country)) kept += 1
     }
     sum += Math.log((1 + CHANGES) / (1 + kept))
   }

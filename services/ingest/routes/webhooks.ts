@@ -30,8 +30,8 @@ const ENDPOINTS = '/api/v1/webhook-endpoints'
 const NOT_FOUND: ApiError = { code: 'webhook_endpoint_not_found' }
 const tags = ['Webhook endpoints']
 
-const idOf = (request: FastifyRequest) => (request.params as EndpointPath).id
-const tenantOf = (request: FastifyRequest) => callerOf(request).tenant
+const readId = (request: FastifyRequest) => (request.params as EndpointPath).id
+const callerTenant = (request: FastifyRequest) => callerOf(request).tenant
 
 /** POST /api/v1/webhook-endpoints: creates an endpoint; its secret is in this response only. */
 export function createEndpointRoute (deps: IngestDeps, settings: Settings): RouteOptions {
@@ -68,8 +68,8 @@ export function createEndpointRoute (deps: IngestDeps, settings: Settings): Rout
       const fault = webhookFault(body.url, webhooks, 'url')
       if (fault !== undefined) return sendError(reply, fault)
       const defaults = { events: ['*'] as const, description: '', enabled: true }
-      const wanted = { ...defaults, ...settingsOf(body), url: asciiUrlOf(body.url) }
-      const tenant = tenantOf(request)
+      const wanted = { ...defaults, ...toSettings(body), url: asciiUrlOf(body.url) }
+      const tenant = callerTenant(request)
       const made = await deps.endpoints.create(tenant, wanted, max)
       if (made === undefined) {
         return sendError(reply, {
@@ -108,7 +108,7 @@ export function listEndpointsRoute (deps: IngestDeps): RouteOptions {
       response: { 200: EndpointListSchema },
     },
     handler: async (request, reply) => {
-      const tenant = tenantOf(request)
+      const tenant = callerTenant(request)
       const list = await deps.endpoints.list(tenant)
       return reply.send({ data: list.map(endpoint => endpointBody(tenant, endpoint)) })
     },
@@ -168,9 +168,9 @@ export function getEndpointRoute (deps: IngestDeps): RouteOptions {
       response: { 200: EndpointSchema },
     },
     handler: async (request, reply) => {
-      const endpoint = await findEndpoint(deps, tenantOf(request), idOf(request))
+      const endpoint = await findEndpoint(deps, callerTenant(request), readId(request))
       if (endpoint === undefined) return sendError(reply, NOT_FOUND)
-      return reply.send(endpointBody(tenantOf(request), endpoint))
+      return reply.send(endpointBody(callerTenant(request), endpoint))
     },
   }
 }
@@ -212,9 +212,9 @@ export function updateEndpointRoute (
       const fault = webhookFault(body.url, webhooks, 'url')
       if (fault !== undefined) return sendError(reply, fault)
       const made = await deps.endpoints.update(
-        tenantOf(request), idOf(request), settingsOf(body))
+        callerTenant(request), readId(request), toSettings(body))
       if (made === undefined) return sendError(reply, NOT_FOUND)
-      return reply.send(endpointBody(tenantOf(request), made))
+      return reply.send(endpointBody(callerTenant(request), made))
     },
   }
 }
@@ -242,7 +242,7 @@ export function deleteEndpointRoute (deps: IngestDeps): RouteOptions {
       response: { 200: DeletedEndpointSchema },
     },
     handler: async (request, reply) => {
-      const gone = await deps.endpoints.remove(tenantOf(request), idOf(request))
+      const gone = await deps.endpoints.remove(callerTenant(request), readId(request))
       if (gone === undefined) return sendError(reply, NOT_FOUND)
       return reply.send({ id: gone.id, deleted: true })
     },
@@ -275,9 +275,9 @@ export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
       response: { 200: EndpointWithSecretSchema },
     },
     handler: async (request, reply) => {
-      const made = await deps.endpoints.rotate(tenantOf(request), idOf(request))
+      const made = await deps.endpoints.rotate(callerTenant(request), readId(request))
       if (made === undefined) return sendError(reply, NOT_FOUND)
-      return reply.send(endpointWithSecretBody(tenantOf(request), made))
+      return reply.send(endpointWithSecretBody(callerTenant(request), made))
     },
   }
 }
@@ -290,7 +290,7 @@ async function findEndpoint (
 }
 
 /** The settings in a body; `*` makes other event types superfluous. */
-function settingsOf ({ url, events, ...rest }: UpdateEndpointBody): Partial<EndpointSettings> {
+function toSettings ({ url, events, ...rest }: UpdateEndpointBody): Partial<EndpointSettings> {
   return {
     ...rest,
     ...url !== undefined && { url: asciiUrlOf(url) },
@@ -424,7 +424,7 @@ type AttemptedDelivery = { readonly delivery: WebhookDelivery, readonly lastAtte
 async function findAttempted (
   deps: IngestDeps, job: Job, deliveryId: string
 ): Promise<AttemptedDelivery | undefined> {
-  const delivery = await deliveryOf(deps, job, deliveryId)
+  const delivery = await findDelivery(deps, job, deliveryId)
   if (delivery === undefined) return undefined
   const attempts = await deps.listAttempts(job.tenant, job.id)
   const numbers = attempts.filter(({ event }) => event === deliveryId).map(it => it.attempt)
@@ -433,7 +433,7 @@ async function findAttempted (
 }
 
 /** The delivery with this id, if the job has such an event and its destination exists. */
-async function deliveryOf (
+async function findDelivery (
   deps: IngestDeps, job: Job, deliveryId: string
 ): Promise<WebhookDelivery | undefined> {
   const { event, endpoint } = partsOfDelivery(deliveryId)
@@ -498,12 +498,12 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
       return reply.send({
         data: page.map(attemptBody),
         has_more: hasMore,
-        next_cursor: hasMore && last !== undefined ? cursorOf(last) : null,
+        next_cursor: hasMore && last !== undefined ? formatCursor(last) : null,
       })
     },
   }
 }
 
 /** The cursor after an attempt: its job, event and number. */
-const cursorOf = ({ job, event, attempt }: Attempt): string =>
+const formatCursor = ({ job, event, attempt }: Attempt): string =>
   `${job}.${partsOfDelivery(event).event}.${attempt}`

@@ -68,9 +68,9 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     await insertDivided(clickhouse, { table: 'jobs', columns: ARCHIVE_COLUMNS, values, token })
   }
   const isAuthentic = (row: StoredJob) =>
-    mac.isAuthentic(row.mac, signedOf(row)) && hasSignedManifest(row)
+    mac.isAuthentic(row.mac, toSignedRecord(row)) && hasSignedManifest(row)
   const select = (query: string, parameters: Record<string, unknown>, onRow = () => {}) =>
-    latestOf(streamRows<StoredJob>(clickhouse, query, parameters), row => {
+    keepLatest(streamRows<StoredJob>(clickhouse, query, parameters), row => {
       onRow()
       return isAuthentic(row)
     })
@@ -96,7 +96,7 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
   }
   const page = async (columns: string, tenant: string, options: ListOptions) => {
     const { limit, before = '', status = '', service = '', fromMs, toMs } = options
-    const query = listOf(columns)
+    const query = selectPage(columns)
     // The rows of a job are complete once another job or the end follows them.
     for (let maxRows = limit + 1; ; maxRows *= PAGE_GROWTH) {
       const listed: ArchivedJob[] = []
@@ -129,7 +129,7 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
 }
 
 /** Returns each job once, in the order of the rows, which are grouped by job. */
-async function * latestOf (
+async function * keepLatest (
   rows: AsyncIterable<StoredJob>, isAuthentic: (row: StoredJob) => boolean
 ): AsyncGenerator<ArchivedJob, undefined> {
   let last: ArchivedJob | undefined
@@ -229,13 +229,13 @@ const WITH_MANIFEST = `${RECORD}, base64Encode(manifest) AS manifest`
 const FIND = `
   SELECT ${WITH_MANIFEST} FROM jobs WHERE tenant = {tenant:String} AND job = {job:String}`
 
-const findAllOf = (columns: string) => `
+const selectAll = (columns: string) => `
   SELECT ${columns} FROM jobs
   WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)} ORDER BY job`
-const FIND_ALL = findAllOf(RECORD)
-const FIND_ALL_WITH_MANIFEST = findAllOf(WITH_MANIFEST)
+const FIND_ALL = selectAll(RECORD)
+const FIND_ALL_WITH_MANIFEST = selectAll(WITH_MANIFEST)
 
-const listOf = (columns: string) => `
+const selectPage = (columns: string) => `
   SELECT ${columns} FROM jobs
   WHERE tenant = {tenant:String}
     AND ({before:String} = '' OR job < {before:String})
@@ -271,12 +271,12 @@ export function archiveRow (mac: RecordMac, { job, manifest }: ArchivedJob) {
     record,
     header_base64: header,
     manifest_base64: packed.toString('base64'),
-    mac: mac.sign(signedOf({ ...of, record, header })),
+    mac: mac.sign(toSignedRecord({ ...of, record, header })),
   }
 }
 
 /** The signed content: the tenant, the job and the record. */
-const signedOf = (
+const toSignedRecord = (
   { tenant, job, record, header }: Omit<StoredJob, 'mac' | 'manifest'>
 ): SignedRecord =>
   ({ table: 'jobs', tenant, id: job, content: JSON.stringify([record, header]) })

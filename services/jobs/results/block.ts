@@ -57,7 +57,7 @@ export function rowOutcomeOf (
     checkedAtMs,
     expiresAtMs: status === 'unknown' ? checkedAtMs : expiresAtMs(checkedAtMs, freshnessMs),
     fields: record.fields,
-    contact: contactOf(subject, record.fields),
+    contact: deriveContact(subject, record.fields),
     copies: subject.copies,
   }
 }
@@ -104,7 +104,7 @@ export function withoutVerdict (
     checkedAtMs: atMs,
     expiresAtMs: atMs,
     fields: NO_FIELDS,
-    contact: subject === undefined ? {} : contactOf(subject, NO_FIELDS),
+    contact: subject === undefined ? {} : deriveContact(subject, NO_FIELDS),
     copies: subject?.copies ?? 0,
   }
 }
@@ -116,7 +116,7 @@ const NO_CHECKS: Evidence = 0
 export const NO_FIELDS: CheckedRecord['fields'] = {}
 
 /** The columns of a canonical form, which override the fields of the record. */
-function contactOf ({ service, canonical }: CheckedContact, fields: Fields): Fields {
+function deriveContact ({ service, canonical }: CheckedContact, fields: Fields): Fields {
   return SERVICE_DEFINITIONS[service].kind === 'phone'
     ? derivePhone(canonical)
     : deriveEmail(canonical, fields)
@@ -212,7 +212,7 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
   const verdicts = createVerdictRows(coordinates.rows)
   const cells = createDictionaryColumns(
     rowFieldsOf(coordinates.service).filter((name) => !NOT_STORED.has(name)))
-  const sharedOf = createSharedCells()
+  const shareCells = createSharedCells()
   const rows: number[] = []
   const originals: number[] = []
   const duplicates: { row: number, count: number }[] = []
@@ -232,9 +232,9 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
       cells.addRow(DUPLICATE)
       if (outcome.email !== undefined) cells.put('email', outcome.email)
     } else {
-      set(bitmaps[endOf(outcome)], row)
+      set(bitmaps[chooseBitmap(outcome)], row)
       verdicts.add(row, outcome)
-      cells.addRow(sharedOf(outcome))
+      cells.addRow(shareCells(outcome))
       for (const name in outcome.contact) cells.put(name, outcome.contact[name] ?? '')
     }
   }
@@ -307,7 +307,7 @@ function createVerdictRows (rows: number) {
   return { add, packed }
 }
 
-function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finished'> {
+function chooseBitmap ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finished'> {
   switch (source) {
     case 'live': return 'live'
     case 'cache': return 'cached'
@@ -451,15 +451,15 @@ function createDictionaryColumns (names: readonly string[]) {
 /** Overlays the cells put into a column on its shared cells. */
 function overlay (own: Stored | undefined, shared: Stored | undefined): Stored | undefined {
   if (own === undefined || shared === undefined) return own ?? shared
-  const values = cellsOf(own)
+  const values = expandCells(own)
   const column = createColumn()
-  const cells = cellsOf(shared).map((cell, row) => values[row] || cell)
+  const cells = expandCells(shared).map((cell, row) => values[row] || cell)
   for (const [row, cell] of cells.entries()) column.put(row, cell)
   return column.stored(cells.length)
 }
 
 /** The values of a stored column, one per row. */
-function cellsOf ({ values, at }: Stored): readonly string[] {
+function expandCells ({ values, at }: Stored): readonly string[] {
   return at.length === 0 ? values : at.map((index) => values[index] ?? '')
 }
 
@@ -474,7 +474,7 @@ function createShared () {
   }
   /** The indexes of a column with a single value: one list for all such columns. */
   let zeros: readonly number[] = []
-  const zerosOf = (length: number): readonly number[] => {
+  const makeZeros = (length: number): readonly number[] => {
     if (zeros.length !== length) zeros = new Array<number>(length).fill(0)
     return zeros
   }
@@ -485,7 +485,7 @@ function createShared () {
     if (values.length > MAX_DICTIONARY_VALUES) {
       return { values: rows.map((number) => texts[number] ?? ''), at: [] }
     }
-    if (values.length === 1) return { values, at: zerosOf(rows.length) }
+    if (values.length === 1) return { values, at: makeZeros(rows.length) }
     const indexOf = new Map(values.map((value, index) => [value, index]))
     const indexes = texts.map((text) => indexOf.get(text) ?? 0)
     return { values, at: rows.map((number) => indexes[number] ?? 0) }

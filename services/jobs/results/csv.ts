@@ -111,11 +111,11 @@ function createWholeCsv (
     : createOriginalWriter(original, { safe, delimiter })
   const numberAt = createNumberReader()
   const names = columns.slice(2)
-  const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, { safe, delimiter }))
+  const readSegments = oncePerBlock(rows => segmentsIn(rows, names, { safe, delimiter }))
   let sizeBytes = FIRST_SIZE_BYTES
   return ({ merged: chunk, repeated }, from) => {
     const writer = new CsvWriter({ safe, delimiter, sizeBytes })
-    const segments = chunk.blocks.map(segmentsOf)
+    const segments = chunk.blocks.map(readSegments)
     let index = from
     for (; index < chunk.rows && writer.length < PIECE_BYTES; index++) {
       begin(writer, chunk, index)
@@ -147,8 +147,8 @@ const writeRowAndInput: Begin = (writer, { firstRow, inputs }, index) => {
 
 /** Writes the customer's part of a line. */
 function createOriginalWriter (original: readonly string[], style: CellStyle): Begin {
-  const csvOf = createOriginalCsv(original, style)
-  return (writer, chunk, index) => writer.cells(Buffer.from(csvOf(chunk, index)))
+  const writeCsv = createOriginalCsv(original, style)
+  return (writer, chunk, index) => writer.cells(Buffer.from(writeCsv(chunk, index)))
 }
 
 /** `ofInput` reads a column of INPUT_COLUMNS. */
@@ -204,7 +204,7 @@ function segmentsIn (
   for (const [at, column] of columnsIn(rows, names).entries()) {
     const name = names[at] ?? ''
     const isOfInput = name in INPUT_COLUMNS
-    const next = isOfInput ? undefined : dictionaryOf(column, encode)
+    const next = isOfInput ? undefined : buildDictionary(column, encode)
     if (next !== undefined) {
       dictionaries.push(next)
       continue
@@ -219,7 +219,7 @@ function segmentsIn (
 }
 
 /** Undefined for a column with one value per row; a missing column is blank. */
-function dictionaryOf (
+function buildDictionary (
   column: StoredColumn | undefined, encode: (text: string) => string
 ): DictionaryColumn | undefined {
   if (column === undefined) return { cells: [''], at: [] }

@@ -64,7 +64,7 @@ export function planJob (
 ): JobPlan {
   const counting = manifest.filter(({ inputs, won }) => inputs || won.some(byte => byte !== 0))
   const jobWide = counting.filter(({ chunk }) => chunk >= job.chunks)
-  const starts = startsOf(manifest.filter(({ chunk }) => chunk < job.chunks))
+  const starts = listStarts(manifest.filter(({ chunk }) => chunk < job.chunks))
   const byChunk = Map.groupBy(counting, ({ chunk }) => chunk)
   const chunks = starts.map(({ chunk, firstRow }, index) => {
     const next = starts[index + 1]
@@ -112,7 +112,7 @@ export function mergeBlocks (
   return {
     firstRow,
     rows,
-    inputs: inputsOf(plan, blocks),
+    inputs: collectInputs(plan, blocks),
     blocks: blocks.map(block => block.rows),
     ...won,
     contacts: blocks.find(block => block.rows.contacts)?.rows.contacts ?? undefined,
@@ -146,7 +146,7 @@ function addWon (
   }
 }
 
-function startsOf (
+function listStarts (
   entries: readonly ManifestEntry[]
 ): readonly { readonly chunk: number, readonly firstRow: number }[] {
   const byChunk = new Map(entries.map(({ chunk, firstRow }) => [chunk, firstRow]))
@@ -156,7 +156,7 @@ function startsOf (
 }
 
 /** Prefers inputs that are not blank: a block that replaced a lost one has blank inputs. */
-function inputsOf (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly string[] {
+function collectInputs (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly string[] {
   const lists = blocks.filter(({ entry }) => entry.inputs).map(({ rows }) => rows.inputs ?? [])
   const [only = []] = lists
   if (lists.length < 2) return only
@@ -205,7 +205,7 @@ export function createCellReader (columns: readonly string[]): CellReader {
     const block = blocks[blockOf[index] ?? -1]
     if (block === undefined) return []
     const position = positionOf[index] ?? 0
-    const cells = columnsOfBlock(block).map(column => cellOf(column, position))
+    const cells = columnsOfBlock(block).map(column => readCell(column, position))
     cells[columnAt.row] = String(firstRow + index + 1)
     cells[columnAt.input] = inputs[index] ?? ''
     putInputColumns(cells, columnAt)
@@ -221,10 +221,10 @@ function putInputColumns (cells: string[], columnAt: ReturnType<typeof columnPos
 
 /** Creates a reader of the number of a row that is no duplicate. */
 export function createNumberReader (): (chunk: MergedChunk, index: number) => string {
-  const numbersOf = oncePerBlock(rows => columnsIn(rows, ['e164'])[0])
+  const readNumbers = oncePerBlock(rows => columnsIn(rows, ['e164'])[0])
   return ({ blocks, blockOf, positionOf }, index) => {
     const block = blocks[blockOf[index] ?? -1]
-    return block === undefined ? '' : cellOf(numbersOf(block), positionOf[index] ?? 0)
+    return block === undefined ? '' : readCell(readNumbers(block), positionOf[index] ?? 0)
   }
 }
 
@@ -236,11 +236,11 @@ export function createRepeater (
   columns: readonly string[]
 ): (chunk: MergedChunk, index: number, original: readonly string[]) => string[] {
   const columnAt = columnPositions(columns)
-  const emailsOf = oncePerBlock(rows => columnsIn(rows, ['email'])[0])
+  const readEmails = oncePerBlock(rows => columnsIn(rows, ['email'])[0])
   return ({ firstRow, inputs, blocks, blockOf, positionOf }, index, original) => {
     const cells = [...original]
     const block = blocks[blockOf[index] ?? -1]
-    const email = block && cellOf(emailsOf(block), positionOf[index] ?? 0)
+    const email = block && readCell(readEmails(block), positionOf[index] ?? 0)
     if (email) cells[columnAt.email] = email
     cells[columnAt.row] = String(firstRow + index + 1)
     cells[columnAt.input] = inputs[index] ?? ''
@@ -251,7 +251,7 @@ export function createRepeater (
   }
 }
 
-function cellOf (column: StoredColumn | undefined, position: number): string {
+function readCell (column: StoredColumn | undefined, position: number): string {
   if (column === undefined) return ''
   const { values, at } = column
   return values[at.length === 0 ? position : at[position] ?? -1] ?? ''

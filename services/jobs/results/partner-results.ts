@@ -44,9 +44,9 @@ export function connectPartnerResults (
   { bus, codec }: { readonly bus: Pick<Bus, 'producer'>, readonly codec: Pick<Codec, 'encode'> },
   stage: string
 ): PartnerResults {
-  const producerOf =
+  const openProducer =
     createPartnerProducers(partner => bus.producer(`${stage}.results.${partner}`))
-  const messageOf = async (of: ResultTarget, result: ContactResult): Promise<OutgoingMessage> => {
+  const toMessage = async (of: ResultTarget, result: ContactResult): Promise<OutgoingMessage> => {
     const { partner, key, partition } = of
     const { offset, cells } = result
     const reference = truncate(result.reference)
@@ -63,10 +63,10 @@ export function connectPartnerResults (
   }
   return {
     send: async (of, results, signal) => {
-      const producer = producerOf(of.partner)
+      const producer = openProducer(of.partner)
       const sending: Promise<void>[] = []
       for (const some of batchesOf(results, SEALED_PER_TURN)) {
-        const messages = await Promise.all(some.map(result => messageOf(of, result)))
+        const messages = await Promise.all(some.map(result => toMessage(of, result)))
         const sent = producer.send(messages, signal)
         // Awaited below, all together.
         sent.catch(() => {})

@@ -16,8 +16,8 @@ import {
 
 /**
  * Where a reader of a running job stands. Each row has a step with which it is complete, see
- * `stepsOf`: the reader has all rows of the steps up to `from`, and of those up to `to` the rows
- * with numbers up to `row`. `prefix` identifies the blocks of the steps up to `to`.
+ * `computeSteps`: the reader has all rows of the steps up to `from`, and of those up to `to` the
+ * rows with numbers up to `row`. `prefix` identifies the blocks of the steps up to `to`.
  */
 export type ResultCursor = {
   readonly from: number
@@ -171,7 +171,7 @@ export class ProvisionalResults {
   ): AsyncGenerator<ProvisionalRows, void> {
     if (windows.every(({ from, to }) => from === to)) return
     const duplicates = await this.#findDuplicates(reading)
-    const steps = stepsOf(reading, duplicates)
+    const steps = computeSteps(reading, duplicates)
     for (const window of windows) {
       for await (const rows of this.#readWindow(reading, steps, window)) yield { rows, window }
     }
@@ -181,9 +181,9 @@ export class ProvisionalResults {
     reading: Reading, steps: Steps, window: ResultCursor
   ): AsyncGenerator<Rows, void> {
     const { job, key, keep, withReference = false } = reading
-    const { originalOf } = steps
-    const uses = usesOf(steps, window)
-    const plans = plansOf(reading, steps, uses)
+    const { originalByRow } = steps
+    const uses = markUses(steps, window)
+    const plans = planChunks(reading, steps, uses)
     const jobWide = await this.#openJobWide(reading)
     const fields = rowFieldsOf(job.service)
     const [cellsAt, repeat] = [createCellReader(fields), createRepeater(fields)]
@@ -196,7 +196,7 @@ export class ProvisionalResults {
         const rows: (readonly string[])[] = []
         for (let index = 0, row = plan.firstRow; index < plan.rows; index += 1, row += 1) {
           if (uses[row] === UNUSED) continue
-          const original = originals.get(originalOf.get(row) ?? -1)
+          const original = originals.get(originalByRow.get(row) ?? -1)
           const cells = original === undefined
             ? cellsAt(merged, index)
             : repeat(merged, index, original)
@@ -279,14 +279,14 @@ type Steps = {
   /** The number of the block that won each row, 0 for none. */
   readonly wonBy: Int32Array
   /** The step with which each row is complete; Infinity while it is not known. */
-  readonly stepOf: Float64Array
+  readonly stepByRow: Float64Array
   /** The original of each duplicate, both by index in the job. */
-  readonly originalOf: ReadonlyMap<number, number>
+  readonly originalByRow: ReadonlyMap<number, number>
   /** Originals with duplicates. */
   readonly hasDuplicates: ReadonlySet<number>
 }
 
-function stepsOf (
+function computeSteps (
   { job, blocks }: Reading, duplicates: ReadonlyMap<string, Duplicates>
 ): Steps {
   const { totalRows } = job.preflight
@@ -295,25 +295,25 @@ function stepsOf (
   for (const [index, { won, firstRow }] of blocks.entries()) {
     for (const row of indexes(won)) wonBy[firstRow + row] = index + 1
   }
-  const stepOf = new Float64Array(totalRows).fill(Infinity)
+  const stepByRow = new Float64Array(totalRows).fill(Infinity)
   for (const { firstRow, rows, entries } of chunks) {
     const numbers = entries.filter(({ inputs }) => inputs).map(entry => blocks.indexOf(entry) + 1)
     const inputsAt = Math.min(...numbers, job.ended ? blocks.length + 1 : Infinity)
     for (let row = firstRow; row < firstRow + rows; row += 1) {
-      if (wonBy[row] !== 0) stepOf[row] = Math.max(wonBy[row]!, inputsAt)
+      if (wonBy[row] !== 0) stepByRow[row] = Math.max(wonBy[row]!, inputsAt)
     }
   }
-  const originalOf = new Map<number, number>()
+  const originalByRow = new Map<number, number>()
   for (const { digest, won, firstRow } of blocks) {
     const pairs = duplicates.get(digest) ?? new Int32Array()
     for (let at = 0; at < pairs.length; at += 2) {
       if (!has(won, pairs[at]!)) continue
       const [row, original] = [firstRow + pairs[at]!, pairs[at + 1]! - 1]
-      originalOf.set(row, original)
-      stepOf[row] = Math.max(stepOf[row]!, wonBy[original] || Infinity)
+      originalByRow.set(row, original)
+      stepByRow[row] = Math.max(stepByRow[row]!, wonBy[original] || Infinity)
     }
   }
-  return { chunks, wonBy, stepOf, originalOf, hasDuplicates: new Set(originalOf.values()) }
+  return { chunks, wonBy, stepByRow, originalByRow, hasDuplicates: new Set(originalByRow.values()) }
 }
 
 /**
@@ -348,21 +348,21 @@ function layOut (job: Job, blocks: readonly ManifestEntry[]): readonly ChunkPlan
 const [UNUSED, REPEATED, WANTED] = [0, 1, 2]
 
 /** By index in the job: the rows of a window, and originals that duplicates among them repeat. */
-function usesOf (
-  { stepOf, originalOf }: Steps, { from, to, row: afterRow }: ResultCursor
+function markUses (
+  { stepByRow, originalByRow }: Steps, { from, to, row: afterRow }: ResultCursor
 ): Uint8Array {
-  const uses = new Uint8Array(stepOf.length)
+  const uses = new Uint8Array(stepByRow.length)
   for (let row = afterRow; row < uses.length; row += 1) {
-    if (stepOf[row]! > from && stepOf[row]! <= to) uses[row] = WANTED
+    if (stepByRow[row]! > from && stepByRow[row]! <= to) uses[row] = WANTED
   }
-  for (const [row, original] of originalOf) {
+  for (const [row, original] of originalByRow) {
     if (uses[row] === WANTED && uses[original] === UNUSED) uses[original] = REPEATED
   }
   return uses
 }
 
 /** The chunks with used rows, with the blocks that are read of them. */
-function plansOf (
+function planChunks (
   { blocks }: Reading, { chunks, wonBy }: Steps, uses: Uint8Array
 ): readonly ChunkPlan[] {
   return chunks.flatMap(plan => {

@@ -36,11 +36,11 @@ export type ResultBlocks = ReturnType<typeof createResultBlocks>
  * ClickHouse can verify it without the key of the job.
  */
 export function blockDigest (block: Completed): string {
-  return storedBlockOf(block).digest
+  return toStoredBlock(block).digest
 }
 
 /** What is stored of a block, except tenant and job. */
-function storedBlockOf (block: Completed): StoredBlock {
+function toStoredBlock (block: Completed): StoredBlock {
   const { chunk, batch, chunks, rowsSchema, sealed } = block
   const bound = boundOf(block).toString('hex')
   const originals = block.duplicates.map(({ row }) => row)
@@ -85,7 +85,7 @@ export function createResultBlocks (clickhouse: ClickHouseClient) {
       tenant: string, job: string, text: string
     ): Promise<readonly string[]> => {
       const blocks = unpackInlineResults(text)
-      await insertAll(blocks.map(block => rowOf({ tenant, job }, block)))
+      await insertAll(blocks.map(block => toRow({ tenant, job }, block)))
       return blocks.map(({ digest }) => digest)
     },
 
@@ -205,10 +205,10 @@ type ReadBlock = Omit<StoredBlock, 'sealed'> & { readonly base64: string }
 
 /** The row of a block, without its defaults. */
 export function blockRow (value: Completed) {
-  return rowOf(value, toInlineBlock(value))
+  return toRow(value, toInlineBlock(value))
 }
 
-function rowOf (
+function toRow (
   { tenant, job }: Pick<Completed, 'tenant' | 'job'>,
   { rowsSchema, sealed, ...stored }: InlineBlock
 ) {
@@ -221,7 +221,7 @@ function rowOf (
 type InlineBlock = StoredBlock & { readonly rows: number }
 
 const toInlineBlock = (block: Completed): InlineBlock =>
-  ({ ...storedBlockOf(block), rows: countBits(block.finished) })
+  ({ ...toStoredBlock(block), rows: countBits(block.finished) })
 
 /** Every process that waits for any job receives them. */
 const MAX_INLINE_BYTES = 32_768

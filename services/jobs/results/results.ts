@@ -53,7 +53,7 @@ export function createResults (deps: ReadingDeps) {
     job: Job, manifest: readonly ManifestEntry[], options: RowOptions = {}
   ): AsyncIterable<Rows> {
     const { afterRow = 0, limit = Infinity, keep, inlineResults = [] } = options
-    const rowsOf = createRowReader(job, options)
+    const readRows = createRowReader(job, options)
     const blocks = withInlineResults(deps.blocks, inlineResults)
     const to = keep === undefined ? afterRow + limit : Infinity
     const chunks = await openChunks({ ...deps, blocks }, {
@@ -65,7 +65,7 @@ export function createResults (deps: ReadingDeps) {
     })
     let left = limit
     for await (const chunk of chunks) {
-      const read = rowsOf(chunk, afterRow)
+      const read = readRows(chunk, afterRow)
       const kept = (keep === undefined ? read : read.filter(keep)).slice(0, left)
       left -= kept.length
       if (kept.length > 0) yield kept
@@ -85,12 +85,12 @@ export function createResults (deps: ReadingDeps) {
   async function * csvStream (
     job: Job, manifest: readonly ManifestEntry[], options: CsvOptions = {}
   ): AsyncIterable<Uint8Array> {
-    const csvOf = createCsv(job, options)
+    const writeCsv = createCsv(job, options)
     const chunks = await openChunks(deps, { job, manifest, range: WHOLE })
     yield Buffer.from(csvLine(csvHeader(job, options), options.delimiter))
     for await (const chunk of chunks) {
       for (let row = 0; row < chunk.merged.rows;) {
-        const { lines, nextRow } = csvOf(chunk, row)
+        const { lines, nextRow } = writeCsv(chunk, row)
         if (lines.length > 0) yield lines
         // Further pieces of a chunk are made only for many columns.
         if (nextRow < chunk.merged.rows) await eventLoop.yield('bulk', job.tenant)
@@ -187,7 +187,7 @@ async function openChunks (
     originals: new Map(),
   }
   const jobWide = await openJobWide(deps, reading)
-  return chunksOf(deps, { ...reading, jobWide }, batches)
+  return readChunks(deps, { ...reading, jobWide }, batches)
 }
 
 /** The key of a job that has ended and is not closed yet may be lost as well. */
@@ -198,7 +198,7 @@ export function undefinedIfLost (error: unknown): undefined {
 async function checkBlocks (
   { blocks }: ReadingDeps, job: Job, plan: JobPlan
 ): Promise<void> {
-  const needed = digestsOf([...plan.jobWide, ...plan.chunks.flatMap(({ entries }) => entries)])
+  const needed = listDigests([...plan.jobWide, ...plan.chunks.flatMap(({ entries }) => entries)])
   const stored = await blocks.digests(job.tenant, job.id, needed)
   const missing = needed.filter(digest => !stored.has(digest)).length
   if (missing === 0) return
@@ -216,12 +216,12 @@ async function openJobWide (
     job: job.id,
     firstChunk: job.chunks,
     lastChunk: job.chunks,
-    digests: digestsOf(plan.jobWide),
+    digests: listDigests(plan.jobWide),
   }))
   return await openEntries({ codec }, reading, { entries: plan.jobWide, stored })
 }
 
-async function * chunksOf (
+async function * readChunks (
   deps: ReadingDeps, reading: Reading, batches: AsyncIterable<ChunkBatch>
 ): AsyncIterable<ReadChunk> {
   for await (const [plans, blocks] of batches) {
@@ -243,11 +243,11 @@ export async function readBlocks (
     job: job.id,
     firstChunk: Math.min(...numbers),
     lastChunk: Math.max(...numbers),
-    digests: digestsOf(plans.flatMap(({ entries }) => entries)),
+    digests: listDigests(plans.flatMap(({ entries }) => entries)),
   })
 }
 
-const digestsOf = (entries: readonly ManifestEntry[]) => entries.map(({ digest }) => digest)
+const listDigests = (entries: readonly ManifestEntry[]) => entries.map(({ digest }) => digest)
 
 /** Blocks by their digest. */
 export function byDigest (blocks: readonly StoredBlock[]): StoredBlocks {

@@ -36,11 +36,11 @@ export function createMac (
       'names: add it'])
   }
   const subkeys = new Map<string, KeyObject>()
-  const digestOf = (kid: string, purpose: string, content: Content): Buffer | undefined => {
+  const computeDigest = (kid: string, purpose: string, content: Content): Buffer | undefined => {
     const secret = Object.hasOwn(keys, kid) ? keys[kid] : undefined
     if (secret === undefined) return undefined
     const name = `${kid} ${purpose}`
-    const key = subkeys.get(name) ?? subkeyOf(secret, purpose)
+    const key = subkeys.get(name) ?? deriveSubkey(secret, purpose)
     subkeys.set(name, key)
     const hmac = createHmac('sha256', key)
     for (const piece of content) hmac.update(piece)
@@ -48,10 +48,10 @@ export function createMac (
   }
   return {
     sign: (purpose, content) =>
-      `${active}:${digestOf(active, purpose, content)?.toString('base64') ?? ''}`,
+      `${active}:${computeDigest(active, purpose, content)?.toString('base64') ?? ''}`,
     isAuthentic: (mac, purpose, content) => {
       const [kid = '', given = ''] = mac.split(':')
-      const expected = digestOf(kid, purpose, content)
+      const expected = computeDigest(kid, purpose, content)
       const digest = Buffer.from(given, 'base64')
       return digest.length === expected?.length && timingSafeEqual(digest, expected)
     },
@@ -67,12 +67,12 @@ export function subkeysOf (
   messageKeys: MessageKeySettings['MESSAGE_KEYS'], purpose: string
 ): readonly [KeyObject, ...KeyObject[]] {
   const [oldest, ...others] = Object.keys(messageKeys).sort().map(id =>
-    subkeyOf(messageKeys[id] ?? '', purpose))
+    deriveSubkey(messageKeys[id] ?? '', purpose))
   if (oldest === undefined) throw new TypeError('MESSAGE_KEYS has no key: add one')
   return [oldest, ...others]
 }
 
-function subkeyOf (secret: string, purpose: string): KeyObject {
+function deriveSubkey (secret: string, purpose: string): KeyObject {
   return createSecretKey(Buffer.from(
     hkdfSync('sha256', Buffer.from(secret, 'base64'), '', purpose, 32)))
 }
@@ -166,13 +166,13 @@ export function createRecordMac (
   settings: MessageKeySettings, onForged: (record: SignedRecord) => void = () => {}
 ): RecordMac {
   const mac = createMac(settings)
-  const purposeOf = ({ table }: SignedRecord) => `record ${table}`
-  const textOf = ({ tenant, id, content }: SignedRecord) =>
+  const recordPurpose = ({ table }: SignedRecord) => `record ${table}`
+  const recordText = ({ tenant, id, content }: SignedRecord) =>
     [JSON.stringify([1, tenant, id, content])]
   return {
-    sign: record => mac.sign(purposeOf(record), textOf(record)),
+    sign: record => mac.sign(recordPurpose(record), recordText(record)),
     isAuthentic: (given, record) => {
-      if (mac.isAuthentic(given, purposeOf(record), textOf(record))) return true
+      if (mac.isAuthentic(given, recordPurpose(record), recordText(record))) return true
       onForged(record)
       return false
     },
@@ -230,9 +230,9 @@ const LAST_ASCII = 0x7f
 export function createShortMac (key: Buffer, bytes: number): ShortMac {
   const outer = paddedKey(key, OUTER, DIGEST_BYTES)
   return (prefix) => {
-    const messageOf = createMessageBuffer(key, prefix)
+    const toMessage = createMessageBuffer(key, prefix)
     return (text, target, at) => {
-      outer.write(hash('sha256', messageOf(text), 'binary'), BLOCK_BYTES, 'latin1')
+      outer.write(hash('sha256', toMessage(text), 'binary'), BLOCK_BYTES, 'latin1')
       target.write(hash('sha256', outer, 'binary'), at, bytes, 'latin1')
     }
   }

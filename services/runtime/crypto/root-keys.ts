@@ -82,7 +82,7 @@ export function createRootKeys (
     const root = roots.get(id)
     if (root === undefined) {
       throw new MissingKeyError(`${setting} lacks key "${id}"`, {
-        wraps: wrapsOf(context), advice: 'add it again until nothing is wrapped by it',
+        wraps: describeWraps(context), advice: 'add it again until nothing is wrapped by it',
       })
     }
     if (ciphertext.length === 0 || ciphertext.length > MAX_CIPHERTEXT_BYTES) {
@@ -106,12 +106,12 @@ export function createRootKeys (
  */
 export const rootIdOf = (wrapped: Buffer): string => splitKeyId(wrapped).id
 
-const wrapsOf = ({ purpose, organization }: KeyContext) => `${purpose} of ${organization}`
+const describeWraps = ({ purpose, organization }: KeyContext) => `${purpose} of ${organization}`
 
 /** A local key and Vault cannot distinguish a wrong key from damaged bytes. */
 function wrongRootError (id: string, setting: string, context: KeyContext): FatalError {
   return new MissingKeyError(`${setting} has another value for key "${id}"`, {
-    wraps: wrapsOf(context),
+    wraps: describeWraps(context),
     advice: 'set it back to the value that wrapped the key, and give another value another id; ' +
       'if it was never changed, the wrapped key is damaged: restart every ledger, which ' +
       'restores it from topic organization.keys',
@@ -171,11 +171,11 @@ function localRootKey ({ id, where, setting }: RootKeyEntry): RootKey {
     throw new ConfigError([`${setting}: ${nameKey(id)} must be ${KEY_BYTES} bytes of base64: ` +
       `create one with "openssl rand -base64 ${KEY_BYTES}"`])
   }
-  const bindingOf = ({ purpose, organization }: KeyContext): Binding =>
+  const buildBinding = ({ purpose, organization }: KeyContext): Binding =>
     ['root-key', id, purpose, organization]
   return {
-    encrypt: async (plain, context) => sealPlain(key, bindingOf(context), plain),
-    decrypt: async (ciphertext, context) => openSealed(key, bindingOf(context), ciphertext),
+    encrypt: async (plain, context) => sealPlain(key, buildBinding(context), plain),
+    decrypt: async (ciphertext, context) => openSealed(key, buildBinding(context), ciphertext),
   }
 }
 
@@ -569,14 +569,14 @@ export async function readRootKeyHolders (
 /** The names of the processes that have root keys of a class, but not this one. */
 export const processesWithout = (
   holders: readonly RootKeyHolder[], keyClass: KeyClass, id: string
-): readonly string[] => namesOf(holders, keyClass, ({ ids }) => !ids.includes(id))
+): readonly string[] => listNames(holders, keyClass, ({ ids }) => !ids.includes(id))
 
 /** The names of the processes in which this root key of a class is active. */
 export const processesWithActive = (
   holders: readonly RootKeyHolder[], keyClass: KeyClass, id: string
-): readonly string[] => namesOf(holders, keyClass, ({ active }) => active === id)
+): readonly string[] => listNames(holders, keyClass, ({ active }) => active === id)
 
-function namesOf (
+function listNames (
   holders: readonly RootKeyHolder[], keyClass: KeyClass, matches: (ids: KnownIds) => boolean
 ): readonly string[] {
   return holders.filter(({ keys: { [keyClass]: ids } }) => ids !== undefined && matches(ids))
@@ -598,7 +598,7 @@ export function refuseUnknownRootKeys (
   const faults = KEY_CLASSES.flatMap(keyClass => {
     const { activeId, activeDigest } = roots[keyClass]
     const lacking = processesWithout(holders, keyClass, activeId)
-    const others = namesOf(holders, keyClass, ({ digests = {} }) =>
+    const others = listNames(holders, keyClass, ({ digests = {} }) =>
       digests[activeId] !== undefined && digests[activeId] !== activeDigest)
     const [setting, activeSetting] = rootKeys[keyClass]
     const start = `${activeSetting} of this command is "${activeId}", but ${setting} of these ` +

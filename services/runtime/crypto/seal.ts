@@ -171,7 +171,7 @@ const ENCAPSULATED_BYTES = 32
 
 /** The public key, 32 bytes, of the key pair that is derived from a secret key of 32 bytes. */
 export async function boxPublicKey (secretKey: Buffer): Promise<Buffer> {
-  const { publicKey } = await suite.kem.deriveKeyPair(bytesOf(secretKey))
+  const { publicKey } = await suite.kem.deriveKeyPair(copyBytes(secretKey))
   return Buffer.from(await suite.kem.serializePublicKey(publicKey))
 }
 
@@ -179,9 +179,9 @@ export async function boxPublicKey (secretKey: Buffer): Promise<Buffer> {
 export async function sealBox (
   publicKey: Buffer, binding: Binding, plain: Buffer
 ): Promise<Buffer> {
-  const recipientPublicKey = await suite.kem.deserializePublicKey(bytesOf(publicKey))
+  const recipientPublicKey = await suite.kem.deserializePublicKey(copyBytes(publicKey))
   const { enc, ct } = await suite.seal(
-    { recipientPublicKey }, bytesOf(plain), bytesOf(bindingBytes(binding)))
+    { recipientPublicKey }, copyBytes(plain), copyBytes(bindingBytes(binding)))
   return Buffer.concat([Buffer.from(enc), Buffer.from(ct)])
 }
 
@@ -189,12 +189,12 @@ export async function sealBox (
 export async function openBox (
   secretKey: Buffer, binding: Binding, sealed: Buffer
 ): Promise<Buffer> {
-  const { privateKey } = await suite.kem.deriveKeyPair(bytesOf(secretKey))
-  const enc = bytesOf(sealed.subarray(0, ENCAPSULATED_BYTES))
-  const content = bytesOf(sealed.subarray(ENCAPSULATED_BYTES))
+  const { privateKey } = await suite.kem.deriveKeyPair(copyBytes(secretKey))
+  const enc = copyBytes(sealed.subarray(0, ENCAPSULATED_BYTES))
+  const content = copyBytes(sealed.subarray(ENCAPSULATED_BYTES))
   try {
     const plain = await suite.open(
-      { recipientKey: privateKey, enc }, content, bytesOf(bindingBytes(binding)))
+      { recipientKey: privateKey, enc }, content, copyBytes(bindingBytes(binding)))
     return Buffer.from(plain)
   } catch (cause) {
     throw new SealError('decryption failed: wrong key, wrong additional authenticated data, or ' +
@@ -203,7 +203,7 @@ export async function openBox (
 }
 
 /** A copy outside of the buffer pool. */
-const bytesOf = (buffer: Buffer): ArrayBuffer => new Uint8Array(buffer).buffer
+const copyBytes = (buffer: Buffer): ArrayBuffer => new Uint8Array(buffer).buffer
 
 /**
  * Frees the memory of a buffer at once; the buffer is empty afterwards. Only for buffers that the

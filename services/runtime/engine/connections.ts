@@ -163,14 +163,14 @@ const openers: Openers = {
   attempts: async (settings, { onStop, log, hasFailed = () => false }) => {
     const redis = await connectState(settings)
     onStop(() => redis.disconnect())
-    const keyOf = (partition: string) => `attempts:${partition}`
+    const attemptsKey = (partition: string) => `attempts:${partition}`
     return createAttempts({
       store: {
-        read: async partition => await redis.get(keyOf(partition)) ?? undefined,
+        read: async partition => await redis.get(attemptsKey(partition)) ?? undefined,
         write: async (partition, text) => {
-          await redis.set(keyOf(partition), text, 'PX', KEEP_ATTEMPTS_MS)
+          await redis.set(attemptsKey(partition), text, 'PX', KEEP_ATTEMPTS_MS)
         },
-        remove: async partition => { await redis.del(keyOf(partition)) },
+        remove: async partition => { await redis.del(attemptsKey(partition)) },
       },
       process: randomUUID(),
       hasFailed,

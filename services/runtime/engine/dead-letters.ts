@@ -136,7 +136,7 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
       for (const decision of decisions.filter(isFailure)) inARow.add(nameOfFailure(decision))
     }
     for (const letter of letters) {
-      metrics.count('stage_dead_letters_total', { stage, cause: causeOf(letter) })
+      metrics.count('stage_dead_letters_total', { stage, cause: findCause(letter) })
     }
   }
   const report = async (outcomes: readonly ReplayOutcome[], signal?: AbortSignal) => {
@@ -148,7 +148,7 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
 }
 
 /** A missing key is a cause of its own, whatever failed without it. */
-const causeOf = ({ reason, cause }: DeadLetter) => reason === MISSING_KEY ? MISSING_KEY : cause
+const findCause = ({ reason, cause }: DeadLetter) => reason === MISSING_KEY ? MISSING_KEY : cause
 
 function nameOfFailure ([letter]: DeadDecision): string {
   if (letter === undefined) return ''
@@ -157,7 +157,7 @@ function nameOfFailure ([letter]: DeadDecision): string {
 }
 
 const isFailure = (letters: DeadDecision) =>
-  letters.some(letter => causeOf(letter) !== MISSING_KEY)
+  letters.some(letter => findCause(letter) !== MISSING_KEY)
 
 /**
  * Sends dead letters, first all of them together. One above the limit of the broker is sent without

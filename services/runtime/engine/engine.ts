@@ -172,7 +172,7 @@ class StageConsumer {
       topics,
       fetchBatching: fetchBatching?.(this.#subscription),
       onDelivery: fetched => {
-        const name = partitionOf(fetched)
+        const name = partitionName(fetched)
         this.#latest.set(name, fetched)
         return this.#queues.take(name, () => this.#deliver(fetched))
       },
@@ -283,7 +283,7 @@ class StageConsumer {
     const { attempts } = this.#deps
     const { topic, partition, messages: [first], signal } = fetched
     if (attempts === undefined || first === undefined) return UNCOUNTED
-    const name = partitionOf(fetched)
+    const name = partitionName(fetched)
     const begun = this.#attempts.get(name) ??
       attempts.begin({ group: this.#subscription.group, topic, partition }, first.offset, signal)
     this.#attempts.set(name, begun)
@@ -367,4 +367,4 @@ class StageConsumer {
   }
 }
 
-const partitionOf = ({ topic, partition }: FetchedBatch) => `${topic}:${partition}`
+const partitionName = ({ topic, partition }: FetchedBatch) => `${topic}:${partition}`

@@ -114,7 +114,7 @@ export class Process {
       return await steps.tryThrice(() => messageCodec.decode(raw), batch)
     } catch (error) {
       if (isInfrastructure(error)) throw error
-      const reason = reasonOf(error, batch, 'unreadable')
+      const reason = findReason(error, batch, 'unreadable')
       log.error({ err: error, ...messageFields(raw) },
         'decoding failed: sending the message to the dead-letter topic')
       return { kind: 'dead', reason }
@@ -134,7 +134,7 @@ export class Process {
           return await this.#decideAndApply(messages, batch)
         }), batch)
     } catch (error) {
-      const reason = reasonOf(error, batch, 'decision failed')
+      const reason = findReason(error, batch, 'decision failed')
       if (messages.length === 1) {
         log.error({ err: error, ...messageFields(first.raw) },
           'decision failed: sending the message to the dead-letter topic')
@@ -265,7 +265,7 @@ export class Process {
       await this.#apply([{ completes: [], emits }], { ...batch, deadLettered: [raw] })
     } catch (error) {
       // Throws what ends the delivery or the process; the lack of one organization's key does not.
-      reasonOf(error, batch, letter.reason)
+      findReason(error, batch, letter.reason)
       this.#deps.log.error({ err: error, ...messageFields(raw) }, 'rows of a dead letter not ' +
         'resolved; they stay open until ledger fails the job')
     }
@@ -307,7 +307,7 @@ export class Process {
     try {
       await steps.tryThrice(() => this.#apply([decision], batch), batch)
     } catch (error) {
-      const dead = reasonOf(error, batch, 'flush failed')
+      const dead = findReason(error, batch, 'flush failed')
       const { completes } = decision
       const about = { ...idsOf(completes.map(({ raw }) => raw)), messages: completes.length }
       log.error({ err: error, ...about },
@@ -370,7 +370,7 @@ function withPartitions (
  * The reason of the dead letter of a message that failed.
  * @throws the error if it ends the delivery or the process.
  */
-function reasonOf (error: unknown, context: StepContext, failed: string): string {
+function findReason (error: unknown, context: StepContext, failed: string): string {
   if (!context.signal.aborted && error instanceof MissingOrganizationKeyError) return MISSING_KEY
   if (!mayRetry(error, context)) throw error
   return failed

@@ -116,8 +116,8 @@ export class TenantQueue {
   add (messages: readonly RawMessage[]): void {
     const { rowsInFlight, readAhead } = this.#tenants
     for (const message of messages) {
-      this.#queue.add(this.#isByTenant ? tenantOf(message) : '', message)
-      if (this.#isByTenant) rowsInFlight.addWaiting(tenantOf(message), 1)
+      this.#queue.add(this.#isByTenant ? readTenant(message) : '', message)
+      if (this.#isByTenant) rowsInFlight.addWaiting(readTenant(message), 1)
       readAhead.bytes += measureMessage(message)
     }
   }
@@ -143,7 +143,7 @@ export class TenantQueue {
     for (let rows = 0; taken.length < count && rows < maxRows;) {
       const next = this.#queue.take(mayStart)
       if (next === undefined) break
-      const cost = costOf(next.item)
+      const cost = readCost(next.item)
       shares.addUsage(next.name, cost / weightOf(next.name))
       if (this.#isByTenant) rowsInFlight.start(next.name, cost)
       readAhead.bytes -= measureMessage(next.item)
@@ -157,7 +157,7 @@ export class TenantQueue {
   release (messages: readonly RawMessage[]): void {
     if (!this.#isByTenant) return
     for (const message of messages) {
-      this.#tenants.rowsInFlight.end(tenantOf(message), costOf(message))
+      this.#tenants.rowsInFlight.end(readTenant(message), readCost(message))
     }
   }
 
@@ -185,17 +185,17 @@ export class TenantQueue {
   clear (): void {
     const { rowsInFlight, readAhead } = this.#tenants
     for (const message of this.#queue.clear()) {
-      if (this.#isByTenant) rowsInFlight.addWaiting(tenantOf(message), -1)
+      if (this.#isByTenant) rowsInFlight.addWaiting(readTenant(message), -1)
       readAhead.bytes -= measureMessage(message)
     }
   }
 }
 
 /** The headers of a forged message are not trusted: all forged messages share one tenant. */
-const tenantOf = ({ forged, headers }: RawMessage): string =>
+const readTenant = ({ forged, headers }: RawMessage): string =>
   forged === true ? '' : headers['tenant'] ?? ''
 
-const costOf = ({ forged, headers }: RawMessage): number =>
+const readCost = ({ forged, headers }: RawMessage): number =>
   forged === true ? 1 : Math.max(1, rowCountOf(headers))
 
 /** The rows of two full chunks: some 20 ms of work, for which another tenant waits. */

@@ -197,7 +197,7 @@ export class HeldMessages<M extends { readonly raw: RawMessage }> {
   add (message: M, atMs = 0): void {
     const messages = this.#in(message.raw)
     messages.set(message.raw.offset, { message, atMs })
-    this.#partitions.set(nameOf(message.raw), messages)
+    this.#partitions.set(partitionName(message.raw), messages)
   }
 
   of (partition: TopicPartition): readonly M[] {
@@ -219,11 +219,11 @@ export class HeldMessages<M extends { readonly raw: RawMessage }> {
   }
 
   #in (partition: TopicPartition): Map<bigint, HeldMessage<M>> {
-    return this.#partitions.get(nameOf(partition)) ?? new Map<bigint, HeldMessage<M>>()
+    return this.#partitions.get(partitionName(partition)) ?? new Map<bigint, HeldMessage<M>>()
   }
 }
 
-const nameOf = ({ topic, partition }: TopicPartition) => `${topic}:${partition}`
+const partitionName = ({ topic, partition }: TopicPartition) => `${topic}:${partition}`
 
 /** Encoded messages by lane. Each lane has a producer, so that lanes do not block others. */
 type Sealed = ReadonlyMap<Lane, readonly OutgoingMessage[]>
@@ -362,14 +362,14 @@ function startProcess ({ stage, group }: SpanLocation, messages: Messages, start
     parent: parentContextOf(first?.headers ?? {}),
     links: spanLinksOf(others.slice(0, MAX_LINKS).map(({ headers }) => headers)),
     attributes: {
-      ...attributesOf(messages),
+      ...buildAttributes(messages),
       ...group !== undefined && { 'messaging.consumer.group.name': group },
     },
     ...startMs !== undefined && { startMs },
   })
 }
 
-function attributesOf (messages: Messages): Attributes {
+function buildAttributes (messages: Messages): Attributes {
   const [first] = messages
   if (first === undefined) return {}
   const { tenant, job, chunk } = first.headers

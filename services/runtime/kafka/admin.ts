@@ -156,7 +156,7 @@ export async function applySettings (topics: readonly TopicSettings[], { apply, 
   readonly apply: (topics: readonly TopicSettings[], validateOnly: boolean) => Promise<unknown>
   readonly say: TopicsOptions['say']
 }): Promise<void> {
-  const refusalOf = async (some: readonly TopicSettings[], validateOnly = false) => {
+  const findRefusal = async (some: readonly TopicSettings[], validateOnly = false) => {
     try {
       await apply(some, validateOnly)
     } catch (error) {
@@ -167,7 +167,7 @@ export async function applySettings (topics: readonly TopicSettings[], { apply, 
       return cause
     }
   }
-  const cause = await refusalOf(topics)
+  const cause = await findRefusal(topics)
   if (cause === undefined) return
   const settings = new Map(topics.flatMap(topic =>
     topic.settings.map(setting => [textOfSetting(setting), setting])))
@@ -176,7 +176,7 @@ export async function applySettings (topics: readonly TopicSettings[], { apply, 
     const those = topics
       .filter(({ settings: all }) => all.some(other => textOfSetting(other) === text))
       .map(({ topic }) => ({ topic, settings: [setting] }))
-    if (await refusalOf(those, true) === undefined) continue
+    if (await findRefusal(those, true) === undefined) continue
     refused.set(text, `${text} of ${those.map(({ topic }) => topic.name).join(', ')}`)
     if (!OPTIONAL_SETTINGS.has(setting.name)) {
       throw new InfrastructureError(`the brokers refuse ${refused.get(text)}, without which ` +
@@ -214,7 +214,7 @@ export async function createAccessRules (
   admin: KafkaAdmin, rules: readonly AccessRule[]
 ): Promise<boolean> {
   try {
-    await admin.createAcls({ acl: rules.map(aclOf) })
+    await admin.createAcls({ acl: rules.map(toAcl) })
     return true
   } catch (error) {
     if ((error as { type?: unknown }).type === NO_AUTHORIZER) return false
@@ -236,7 +236,7 @@ export async function deleteOtherAccessRules (
 
 /** The rules that the brokers lack, and other ALLOW rules that they have for these principals. */
 export async function compareAccessRules (admin: KafkaAdmin, rules: readonly AccessRule[]) {
-  const wanted = new Set(rules.map(rule => textOf(aclOf(rule))))
+  const wanted = new Set(rules.map(rule => formatAcl(toAcl(rule))))
   const principals = new Set(rules.map(({ principal }) => principal))
   const { resources } = await admin.describeAcls(ALLOWED)
   const stored = resources.flatMap(({ acls, ...resource }) => acls.map(acl => ({
@@ -245,14 +245,14 @@ export async function compareAccessRules (admin: KafkaAdmin, rules: readonly Acc
     resourceName: resource.resourceName,
     resourcePatternType: resource.resourcePatternType,
   })))
-  const texts = new Set(stored.map(textOf))
+  const texts = new Set(stored.map(formatAcl))
   return {
-    missing: rules.filter(rule => !texts.has(textOf(aclOf(rule)))),
-    surplus: stored.filter(acl => principals.has(acl.principal) && !wanted.has(textOf(acl))),
+    missing: rules.filter(rule => !texts.has(formatAcl(toAcl(rule)))),
+    surplus: stored.filter(acl => principals.has(acl.principal) && !wanted.has(formatAcl(acl))),
   }
 }
 
-const textOf = (acl: AclEntry): string => [
+const formatAcl = (acl: AclEntry): string => [
   acl.principal, acl.host, acl.operation, acl.permissionType,
   acl.resourceType, acl.resourceName, acl.resourcePatternType,
 ].join(' ')
@@ -272,7 +272,7 @@ const OPERATIONS = {
   delete: AclOperationTypes.DELETE,
 } as const
 
-function aclOf ({ principal, kind, name, prefix, operation }: AccessRule): AclEntry {
+function toAcl ({ principal, kind, name, prefix, operation }: AccessRule): AclEntry {
   return {
     principal,
     host: '*',

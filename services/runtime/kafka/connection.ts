@@ -92,7 +92,7 @@ export function kafkaConnectionOf (settings: KafkaSettings): KafkaConnection {
   } = settings
   // kafkajs copies these for each connection, so a certificate that was renewed is used from then.
   const certificate = certificateFiles(certFile, keyFile)
-  const sasl = saslOf(settings)
+  const sasl = toSasl(settings)
   return {
     brokers,
     ...usesTls && { ssl: certFile === '' ? true : certificate },
@@ -101,7 +101,7 @@ export function kafkaConnectionOf (settings: KafkaSettings): KafkaConnection {
   }
 }
 
-function saslOf (settings: KafkaSettings): SASLOptions | undefined {
+function toSasl (settings: KafkaSettings): SASLOptions | undefined {
   const { KAFKA_SASL_MECHANISM: mechanism } = settings
   if (mechanism === 'oauthbearer') {
     return { mechanism, oauthBearerProvider: sharedTokens(openIdTokens(settings)) }
@@ -179,12 +179,12 @@ class Sha256 {
   constructor (key?: string | ArrayBuffer | ArrayBufferView) {
     this.#create = () => key === undefined
       ? createHash('sha256')
-      : createHmac('sha256', typeof key === 'string' ? key : bytesOf(key))
+      : createHmac('sha256', typeof key === 'string' ? key : toBytes(key))
     this.#hash = this.#create()
   }
 
   update (data: string | ArrayBuffer | ArrayBufferView): void {
-    this.#hash.update(typeof data === 'string' ? data : bytesOf(data))
+    this.#hash.update(typeof data === 'string' ? data : toBytes(data))
   }
 
   async digest (): Promise<Uint8Array> {
@@ -196,7 +196,7 @@ class Sha256 {
   }
 }
 
-const bytesOf = (data: ArrayBuffer | ArrayBufferView): Uint8Array => ArrayBuffer.isView(data)
+const toBytes = (data: ArrayBuffer | ArrayBufferView): Uint8Array => ArrayBuffer.isView(data)
   ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
   : new Uint8Array(data)
 

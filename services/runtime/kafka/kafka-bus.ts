@@ -278,7 +278,7 @@ async function search (
     topic,
     groupId,
     signal,
-    only: admin => partitionsOf(admin, { topic, keys }),
+    only: admin => findPartitions(admin, { topic, keys }),
     onBatch: batch => {
       for (const message of batch.messages) {
         const key = String(message.key)
@@ -291,12 +291,12 @@ async function search (
 }
 
 /** The partitions of these keys by the default partitioner of kafkajs. */
-async function partitionsOf (
+async function findPartitions (
   admin: KafkaAdmin, { topic, keys }: Pick<Search, 'topic' | 'keys'>
 ): Promise<ReadonlySet<number>> {
   const { topics: [metadata] } = await admin.fetchTopicMetadata({ topics: [topic] })
   const partitionMetadata = metadata?.partitions ?? []
-  const partitionOf = Partitioners.DefaultPartitioner()
+  const choosePartition = Partitioners.DefaultPartitioner()
   return new Set(keys.map(key =>
-    partitionOf({ topic, partitionMetadata, message: { key, value: null } })))
+    choosePartition({ topic, partitionMetadata, message: { key, value: null } })))
 }

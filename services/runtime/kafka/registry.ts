@@ -9,9 +9,9 @@ import type { TopicName } from '../../topology.ts'
 /** The source of schema ids: the registry, or in tests the local files. */
 type SchemaSource = {
   /** The id of our version of the schema, which need not be the latest one. */
-  readonly idOf: (subject: string) => Promise<number>
+  readonly findId: (subject: string) => Promise<number>
   /** The schema of a writer. */
-  readonly schemaOf: (id: number) => Promise<Type>
+  readonly readSchema: (id: number) => Promise<Type>
 }
 
 export type Codec = {
@@ -34,11 +34,11 @@ const PREFIX_BYTES = 5
  * because a schema id is immutable; failed lookups are not cached.
  */
 export function createCodec (source: SchemaSource): Codec {
-  const ids = memoize((subject: string) => source.idOf(subject))
+  const ids = memoize((subject: string) => source.findId(subject))
   const decoders = memoize(async (name: string) => {
     const [subject = '', id = ''] = name.split('#')
     const reader = ownSchema(subject).type
-    const writer = await source.schemaOf(Number(id))
+    const writer = await source.readSchema(Number(id))
     // Equal schemas, the usual case, need no resolver, which is faster.
     if (reader.equals(writer)) return (bytes: Buffer) => reader.fromBuffer(bytes) as unknown
     const resolver = reader.createResolver(writer)
@@ -124,7 +124,7 @@ export function connectRegistry (url: string, passwordFile?: string): SchemaRegi
 /** What failed, and what an operator must fix for failed authentication or a wrong certificate. */
 export function registryFailureOf (url: string, error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
-  const status = statusOf(error)
+  const status = httpStatus(error)
   if (status === 401 || status === 403) {
     return 'schema registry authentication failed: check user and password in ' +
       'SCHEMA_REGISTRY_URL'
@@ -143,7 +143,7 @@ export function registryFailureOf (url: string, error: unknown): string {
 const CLIENT_PREFIX = /^Confluent_Schema_Registry - (?:Error, status 400: )?/
 
 /** The HTTP status of a response; the client has one of a lost connection too. */
-function statusOf (error: unknown): number | undefined {
+function httpStatus (error: unknown): number | undefined {
   return error instanceof Error && 'status' in error ? Number(error.status) : undefined
 }
 
@@ -164,12 +164,12 @@ export function registrySource (
   const registry = connectRegistry(url, passwordFile)
   const unknownSinceMs = new LRUCache<number, number>({ max: MAX_UNKNOWN })
   const mayAppear = (id: number, error: unknown) => {
-    if (statusOf(error) !== 404) return false
+    if (httpStatus(error) !== 404) return false
     const sinceMs = unknownSinceMs.get(id) ?? now()
     unknownSinceMs.set(id, sinceMs)
     return now() - sinceMs < unknownIdTimeoutMs
   }
-  const idOf = async (subject: string) => {
+  const findId = async (subject: string) => {
     try {
       // The library declares another type, but sends any JSON.
       return await registry.getRegistryIdBySchema(
@@ -178,12 +178,12 @@ export function registrySource (
       if (cause instanceof TypeError) throw cause
       const why = registryFailureOf(url, cause)
       // Of a schema that is not registered, the client drops the status 404.
-      const advice = statusOf(cause) === undefined ? '; run "npm run provision"' : ''
+      const advice = httpStatus(cause) === undefined ? '; run "npm run provision"' : ''
       throw new InfrastructureError(
         `no id for schema ${prefix}${subject}: ${why}${advice}`, { cause })
     }
   }
-  const schemaOf = async (id: number) => {
+  const readSchema = async (id: number) => {
     if (id > MAX_ID) throw new TypeError(`invalid schema id ${id}: the maximum is ${MAX_ID}`)
     const schema = await registry.getSchema(id).catch((cause: unknown) => {
       if (isPermanent(cause) && !mayAppear(id, cause)) throw cause
@@ -192,9 +192,9 @@ export function registrySource (
     })
     // Parsed again, so that writer and reader are types of the same library. Throws for a schema
     // that is not Avro, permanently.
-    return avroTypeOf(JSON.parse(JSON.stringify(schema)) as Schema)
+    return toAvroType(JSON.parse(JSON.stringify(schema)) as Schema)
   }
-  return { idOf, schemaOf }
+  return { findId, readSchema }
 }
 
 /** Ids are signed 32-bit integers. */
@@ -212,7 +212,7 @@ const TRANSIENT_STATUSES: ReadonlySet<number> = new Set([401, 403, 407, 408, 425
  */
 function isPermanent (error: unknown): boolean {
   if (!(error instanceof Error)) return false
-  const status = statusOf(error)
+  const status = httpStatus(error)
   if (status === undefined) return error.name.startsWith('ConfluentSchemaRegistry')
   if (status === 400 && error.message.includes('Error, status 400')) return false
   return status >= 400 && status < 500 && !TRANSIENT_STATUSES.has(status)
@@ -283,7 +283,7 @@ class BoundedArray extends avro.types.ArrayType {
 }
 
 /** The type of an Avro schema; each call has its own namespace of named types. */
-function avroTypeOf (json: Schema): Type {
+function toAvroType (json: Schema): Type {
   return avro.Type.forSchema(json, {
     logicalTypes: { texts: StringColumn },
     typeHook: (schema, options) => (schema as { type?: unknown }).type === 'array'
@@ -318,7 +318,7 @@ function load (): ReadonlyMap<string, OwnSchema> {
     const base = file.slice(0, -'.avsc'.length)
     const subject = base.endsWith('-rows') ? base : `${base}-value`
     const json = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Schema
-    return [subject, { subject, json, type: avroTypeOf(json) }]
+    return [subject, { subject, json, type: toAvroType(json) }]
   }))
 }
 

@@ -240,13 +240,13 @@ export function createVerifiedProducer (
   kafka: Pick<KafkaClient, 'producer'>, { partitions, metadataMaxAge }: Partitioning
 ): KafkaProducer {
   const pending = new Set<string>()
-  const partitionOf = Partitioners.DefaultPartitioner()
+  const choose = Partitioners.DefaultPartitioner()
   const trackingPartitioner = (args: PartitionerArgs) => {
     const { topic, message, partitionMetadata } = args
     partitions.update(topic, partitionMetadata.length)
     const count = partitionsForJob(topic, message.headers) ?? partitions.of(topic)
     // The partitioner of kafkajs counts partitions and does not look at them, as keys are required.
-    const partition = partitionOf({ ...args, partitionMetadata: partitionMetadata.slice(0, count) })
+    const partition = choose({ ...args, partitionMetadata: partitionMetadata.slice(0, count) })
     pending.add(`${topic}|${partition}`)
     return partition
   }

@@ -99,7 +99,7 @@ export async function readToEnd (
 ): Promise<PartitionOffsets> {
   const { groupId, signal } = reading
   // Each try has a new client: only new metadata has a leader that has just moved.
-  const readBounds = () => withClientAdmin(kafka, admin => boundsOf(admin, reading))
+  const readBounds = () => withClientAdmin(kafka, admin => listBounds(admin, reading))
   const bounds = await retry(BOUNDS_TRIES, readBounds, {
     signal, maxMs: 1_000, when: error => (error as { retriable?: unknown }).retriable === true,
   })
@@ -131,7 +131,7 @@ const CLOCK_SKEW_MS = 300_000
 /** The first offset to read in a partition, and its end. */
 type Bounds = { readonly partition: number, readonly start: bigint, readonly end: bigint }
 
-async function boundsOf (
+async function listBounds (
   admin: KafkaAdmin, { topic, only, sinceMs, from, untilMs }: TopicReadOptions
 ): Promise<readonly Bounds[]> {
   const all = await admin.fetchTopicOffsets(topic)

@@ -29,7 +29,7 @@ export function batchWrites<T> (
     isWriting = true
     // All callers of the same iteration of the event loop share the first write.
     await setImmediate()
-    while (waiting.length > 0) await writeFor(write, nextOf(waiting, maxItems))
+    while (waiting.length > 0) await writeFor(write, takeNext(waiting, maxItems))
     isWriting = false
   }
   return async items => {
@@ -61,7 +61,7 @@ export function batchReads<Q, A> (
 }
 
 /** Takes the callers of the next write from the queue: at least one, however many items it has. */
-function nextOf<T> (waiting: Caller<T>[], maxItems: number): readonly Caller<T>[] {
+function takeNext<T> (waiting: Caller<T>[], maxItems: number): readonly Caller<T>[] {
   let items = 0
   const tooMany = waiting.findIndex((caller, index) => {
     items += caller.items.length

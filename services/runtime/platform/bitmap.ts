@@ -24,7 +24,7 @@ export function has (bitmap: Buffer, index: number): boolean {
 /** The number of members. */
 export function countBits (bitmap: Buffer): number {
   let bits = 0
-  for (const byte of bitmap) bits += bitsOf[byte] ?? 0
+  for (const byte of bitmap) bits += bitCounts[byte] ?? 0
   return bits
 }
 
@@ -44,5 +44,5 @@ export function fullBitmap (rows: number): Buffer {
   return bitmap
 }
 
-const bitsOf = Uint8Array.from({ length: 256 }, (_, byte) =>
+const bitCounts = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte.toString(2).replaceAll('0', '').length)

@@ -50,7 +50,7 @@ export function connectClickhouse (
     },
   }), {
     get: (client, name) => {
-      const member: unknown = name === 'query' ? queryOf(client) : Reflect.get(client, name)
+      const member: unknown = name === 'query' ? createQuery(client) : Reflect.get(client, name)
       return wrapped(client, REQUESTS.has(name) ? signIn?.(member) ?? member : member, rethrow)
     },
   })
@@ -72,7 +72,7 @@ function signInBy (url: string, passwordFile: string) {
  * The query of a client, sent once more if its connection ends before a response: after a result
  * that was read slowly, the server may close the connection in the moment it is used again.
  */
-function queryOf (client: ClickHouseClient) {
+function createQuery (client: ClickHouseClient) {
   const isReset = (error: unknown) =>
     error instanceof Error && 'code' in error && error.code === 'ECONNRESET'
   return (parameters: Parameters<ClickHouseClient['query']>[0]) =>
@@ -283,7 +283,7 @@ type WithRethrow = { readonly rethrow: Rethrow }
  * comes from `store`, unless its message says what to fix.
  */
 const rethrowAs = (store: string): Rethrow => error => {
-  const refusal = accessErrorOf(error)
+  const refusal = describeAccessError(error)
   if (refusal !== undefined) throw new InfrastructureError(refusal, { cause: error })
   const isLate = error instanceof Error && error.message === 'Timeout error.'
   if (!isLate && isNotClickhouse(error)) {
@@ -305,7 +305,7 @@ function isNotClickhouse (error: unknown): boolean {
 const SIGN_IN_CODES: readonly unknown[] = ['192', '193', '194', '516']
 
 /** What an operator must fix when ClickHouse rejects the user or its certificate is not trusted. */
-function accessErrorOf (error: unknown): string | undefined {
+function describeAccessError (error: unknown): string | undefined {
   if (isUntrusted(error)) {
     return 'The certificate of ClickHouse is not trusted: set NODE_EXTRA_CA_CERTS to the file of ' +
       'its CA, and use a host name of the certificate in CLICKHOUSE_URL'

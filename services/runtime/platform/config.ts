@@ -89,24 +89,24 @@ export function loadConfig<F extends TProperties> (
 ): Static<TObject<F>> {
   const faults: string[] = []
   const values: Record<string, unknown> = {}
-  for (const [key, field] of Object.entries(fieldsOf(schema))) {
+  for (const [key, field] of Object.entries(listFields(schema))) {
     const text = env[key]?.trim()
     const isMissing = text === '' && !(field.type === 'array' && isOptional(field))
-    const result = valueOf(field, isMissing ? undefined : text)
-    if ('fault' in result) faults.push(`${key} ${result.fault} ${hintOf(key, field)}`)
+    const result = parseValue(field, isMissing ? undefined : text)
+    if ('fault' in result) faults.push(`${key} ${result.fault} ${formatHint(key, field)}`)
     else if (result.value !== undefined) values[key] = result.value
   }
-  faults.push(...missingNeeds(fieldsOf(schema), env))
+  faults.push(...missingNeeds(listFields(schema), env))
   if (faults.length > 0) throw new ConfigError(faults)
   return values as Static<TObject<F>>
 }
 
 /** The rows of the table in the documentation, in the order of the schema. */
 export function describeConfig (schema: TObject): readonly ConfigRow[] {
-  return Object.entries(fieldsOf(schema)).map(([key, field]) => ({
+  return Object.entries(listFields(schema)).map(([key, field]) => ({
     key,
     description: field.description ?? '',
-    fallback: field.default === undefined ? undefined : textOf(field.default),
+    fallback: field.default === undefined ? undefined : formatted(field.default),
     required: field.default === undefined && !isOptional(field),
     secret: field.secret === true,
   }))
@@ -122,7 +122,7 @@ type Field = TSchema & {
   readonly needs?: readonly string[] | ((text: string) => readonly string[])
 }
 
-function fieldsOf (schema: TObject): Readonly<Record<string, Field>> {
+function listFields (schema: TObject): Readonly<Record<string, Field>> {
   return schema.properties as Readonly<Record<string, Field>>
 }
 
@@ -142,13 +142,13 @@ function missingNeeds (
     const [needing] = [...needed].find(([, keys]) => keys.includes(key)) ?? []
     return needing === undefined
       ? []
-      : [`${key} is missing, which ${needing} needs. ${hintOf(key, field)}`]
+      : [`${key} is missing, which ${needing} needs. ${formatHint(key, field)}`]
   })
 }
 
 type Found = { readonly value: unknown } | { readonly fault: string }
 
-function valueOf (field: Field, text: string | undefined): Found {
+function parseValue (field: Field, text: string | undefined): Found {
   if (text === undefined) {
     if (field.default !== undefined) return { value: field.default }
     return isOptional(field) ? { value: undefined } : { fault: 'is missing.' }
@@ -157,11 +157,11 @@ function valueOf (field: Field, text: string | undefined): Found {
   if ('fault' in converted) return converted
   const [, errors] = Errors(field, converted.value)
   if (errors.length === 0) return converted
-  const pathOf = ({ instancePath }: { readonly instancePath: string }) => field.secret === true
+  const formatPath = ({ instancePath }: { readonly instancePath: string }) => field.secret === true
     ? publicPath(field, converted.value, instancePath)
     : instancePath
   const reasons = new Set(errors.map(error => {
-    const path = pathOf(error)
+    const path = formatPath(error)
     const allowed = 'allowedValues' in error.params ? error.params.allowedValues : undefined
     const reason =
       Array.isArray(allowed) ? `must be one of ${allowed.join(', ')}` : error.message
@@ -230,13 +230,15 @@ function convert (field: Field, text: string): Found {
   }
 }
 
-function hintOf (key: string, field: Field): string {
+function formatHint (key: string, field: Field): string {
   const example = field.examples?.[0]
-  const how = example === undefined ? `Set ${key}` : `Set it, for example ${key}=${textOf(example)}`
+  const how = example === undefined
+    ? `Set ${key}`
+    : `Set it, for example ${key}=${formatted(example)}`
   return `${how} (${(field.description ?? '').replace(/\.$/, '')}).`
 }
 
-function textOf (value: unknown): string {
+function formatted (value: unknown): string {
   if (Array.isArray(value) && value.every(item => typeof item === 'string')) return value.join(',')
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }

@@ -78,7 +78,7 @@ export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean
   if (!(error instanceof Error) || depth === 0) return false
   if (error instanceof InfrastructureError) return true
   const { name, message } = error
-  const code = codeOf(error)
+  const code = readCode(error)
   const type = 'type' in error ? String(error.type) : ''
   const isNetwork = NETWORK_CODES.has(code) || CLIENT_MESSAGES.has(message) || code === 'EPROTO' ||
     code.startsWith('ERR_SSL_') || isUntrusted(error)
@@ -104,7 +104,7 @@ export const orIfUnavailable = <T>(fallback: T) => (error: unknown): T => {
 /** Whether an untrusted certificate is the error or one of its causes. */
 export function isUntrusted (error: unknown, depth = CAUSES_DEPTH): boolean {
   if (!(error instanceof Error) || depth === 0) return false
-  return CERTIFICATE_CODES.has(codeOf(error)) || isUntrusted(error.cause, depth - 1)
+  return CERTIFICATE_CODES.has(readCode(error)) || isUntrusted(error.cause, depth - 1)
 }
 
 /** Whether the type of a Kafka error means that the user lacks a permission. */
@@ -112,7 +112,7 @@ export function isDenial (type: string): boolean {
   return KAFKA_DENIAL.test(type)
 }
 
-function codeOf (error: Error): string {
+function readCode (error: Error): string {
   return 'code' in error ? String(error.code) : ''
 }
 

@@ -97,7 +97,7 @@ function createCheck (setting: string): (name: Failpoint, messages?: Messages) =
   const file = setting.startsWith('@') ? setting.slice(1) : undefined
   const calls = new Map<string, number>()
   let loaded = ''
-  let plans = file === undefined ? plansOf(setting) : []
+  let plans = file === undefined ? parsePlans(setting) : []
   const refresh = (path: string) => {
     let text = ''
     try {
@@ -107,7 +107,7 @@ function createCheck (setting: string): (name: Failpoint, messages?: Messages) =
     }
     if (text === loaded) return
     loaded = text
-    plans = plansOf(text)
+    plans = parsePlans(text)
     calls.clear()
   }
   return (name, messages = []) => {
@@ -129,11 +129,11 @@ function createCheck (setting: string): (name: Failpoint, messages?: Messages) =
   }
 }
 
-function plansOf (text: string): readonly Plan[] {
-  return text.split(',').map(part => part.trim()).filter(part => part !== '').map(planOf)
+function parsePlans (text: string): readonly Plan[] {
+  return text.split(',').map(part => part.trim()).filter(part => part !== '').map(parsePlan)
 }
 
-function planOf (text: string): Plan {
+function parsePlan (text: string): Plan {
   const { name = '', blockMs, at, chunk } = PLAN.exec(text)?.groups ?? {}
   if (!FAILPOINTS.includes(name as Failpoint)) {
     throw new Error(`FAILPOINTS: "${text}" is not a valid plan: use <failpoint>:kill@<call> or ` +

@@ -218,7 +218,7 @@ function closeUnread (
   const everyMs = Math.min(CHECK_EVERY_MS, withinMs)
   const unread = new WeakMap<Socket, Unread>()
   const isStalled = (socket: Socket): boolean => {
-    const sentBytes = sentBytesOf(socket)
+    const sentBytes = countSentBytes(socket)
     const before = unread.get(socket)
     if (before === undefined) {
       unread.set(socket, { sinceMs: 0, sentBytes })
@@ -266,7 +266,7 @@ type WithHandle = { readonly _handle: Handle | null, readonly _parent?: WithHand
  * The bytes that the system has taken, of a large write those so far. Only the handle has them:
  * Node's own timeout reads it too. A socket with TLS writes through the one below it.
  */
-function sentBytesOf (socket: Socket): number {
+function countSentBytes (socket: Socket): number {
   const { _handle, _parent } = socket as unknown as WithHandle
   const handle = _parent?._handle ?? _handle
   return handle === null ? 0 : handle.bytesWritten - handle.writeQueueSize

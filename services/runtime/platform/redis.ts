@@ -113,14 +113,14 @@ export function logAccessErrors (
 ): void {
   const logged = new Set<string>()
   redis.on('error', (error: unknown) => {
-    const refusal = accessErrorOf(error, setting)
+    const refusal = describeAccessError(error, setting)
     if (refusal === undefined || logged.has(refusal)) return
     logged.add(refusal)
     log(refusal)
   })
 }
 
-function accessErrorOf (error: unknown, setting: string): string | undefined {
+function describeAccessError (error: unknown, setting: string): string | undefined {
   if (!(error instanceof Error)) return undefined
   if (isUntrusted(error)) {
     return 'The certificate of Redis is not trusted: set NODE_EXTRA_CA_CERTS to the file of its ' +
@@ -133,7 +133,7 @@ function accessErrorOf (error: unknown, setting: string): string | undefined {
     return `Redis permission denied: grant the missing permission to the user in ${setting}`
   }
   // The last node of a cluster has the reason why none is available.
-  return 'lastNodeError' in error ? accessErrorOf(error.lastNodeError, setting) : undefined
+  return 'lastNodeError' in error ? describeAccessError(error.lastNodeError, setting) : undefined
 }
 
 const reconnectDelayMs = (attempt: number) =>
@@ -160,7 +160,7 @@ function parseHosts (url: string, files: Credentials): OneHost | HostList {
   const [hosts, secure, kind, credentials = '', nodes = '', group] = HOST_LIST.exec(url) ?? []
   if (hosts === undefined) {
     const host = new URL(url)
-    const access = accessOf(host, host.protocol === 'rediss:', files)
+    const access = toAccess(host, host.protocol === 'rediss:', files)
     host.username = ''
     host.password = ''
     return { kind: 'one', url: host.href, access }
@@ -175,11 +175,11 @@ function parseHosts (url: string, files: Credentials): OneHost | HostList {
       }
     }),
     group,
-    access: accessOf(new URL(`redis://${credentials}@several`), secure === 's', files),
+    access: toAccess(new URL(`redis://${credentials}@several`), secure === 's', files),
   }
 }
 
-function accessOf (
+function toAccess (
   { username, password }: Pick<URL, 'username' | 'password'>, isSecure: boolean,
   { passwordFile, certFile, keyFile = '' }: Credentials
 ): Access {
@@ -231,7 +231,7 @@ export async function connectCommandRedis<Name extends 'STATE' | 'CACHE'> (
  * A managed cluster has one host name, whose certificate its nodes have too while they announce
  * their IP addresses: such a node may prove to be a host of the URL.
  */
-function identityOf (nodes: readonly Node[]): ConnectionOptions['checkServerIdentity'] {
+function createIdentityCheck (nodes: readonly Node[]): ConnectionOptions['checkServerIdentity'] {
   const names = nodes.map(({ host }) => host).filter(host => isIP(host) === 0)
   return (host, certificate) => {
     const fault = checkServerIdentity(host, certificate)
@@ -246,7 +246,7 @@ async function connectCluster (
 ): Promise<Cluster> {
   const { tls } = access
   // Assigned, because a copy would read the files of the certificate now.
-  if (tls !== undefined) Object.assign(tls, { checkServerIdentity: identityOf(nodes) })
+  if (tls !== undefined) Object.assign(tls, { checkServerIdentity: createIdentityCheck(nodes) })
   const cluster = new FailFastCluster(nodes, {
     clusterRetryStrategy: reconnectDelayMs,
     enableOfflineQueue: false,
@@ -441,25 +441,25 @@ export const addressOf = ({ options: { host, port } }: Redis): string => `${host
 
 /** The address of the server of a key, as far as this process knows; empty without a cluster. */
 export function homeOf (redis: RedisClient, key: string): string {
-  return redis instanceof Cluster ? redis.slots[slotOf(key)]?.[0] ?? '' : ''
+  return redis instanceof Cluster ? redis.slots[hashSlot(key)]?.[0] ?? '' : ''
 }
 
 /** The slot of a key in a cluster. */
-function slotOf (key: string): number {
+function hashSlot (key: string): number {
   return new Command('exists', [key]).getSlot() ?? 0
 }
 
 /** The servers that respond; of a cluster those that have a slot. */
 export async function serversOf (redis: RedisClient): Promise<readonly RedisServer[]> {
   if (!(redis instanceof Cluster)) {
-    return [{ address: '', run: await runOf(redis), keyOf: globalKey, has: () => true }]
+    return [{ address: '', run: await readRun(redis), keyOf: globalKey, has: () => true }]
   }
   const nodes = redis.nodes('master').map(node => {
     const address = addressOf(node)
-    return { node, address, tag: tagOf(redis, address) }
+    return { node, address, tag: findTag(redis, address) }
   })
   const cells = await Promise.all(nodes.map(async ({ node, address, tag }) => {
-    const run = await quietly(runOf(node))
+    const run = await quietly(readRun(node))
     return run === undefined || tag === undefined
       ? []
       : [{
@@ -472,7 +472,7 @@ export async function serversOf (redis: RedisClient): Promise<readonly RedisServ
   return cells.flat()
 }
 
-async function runOf (redis: Redis): Promise<string> {
+async function readRun (redis: Redis): Promise<string> {
   return await script(redis, { name: 'run', source: `return ${RUN_ID_LUA}`, numberOfKeys: 0 })(
     [], []) as string
 }
@@ -489,10 +489,10 @@ async function quietly<T> (answer: Promise<T>): Promise<T | undefined> {
 const slotsOfTags: number[] = []
 
 /** The first number that is a hash tag of a slot of the server. */
-function tagOf ({ slots }: Cluster, address: string): string | undefined {
+function findTag ({ slots }: Cluster, address: string): string | undefined {
   if (!slots.some(servers => servers?.[0] === address)) return undefined
   for (let tag = 0; ; tag++) {
-    const slot = slotsOfTags[tag] ??= slotOf(String(tag))
+    const slot = slotsOfTags[tag] ??= hashSlot(String(tag))
     if (slots[slot]?.[0] === address) return String(tag)
   }
 }
@@ -551,26 +551,26 @@ export function watchRedis (
 const readInfo = (redis: RedisClient): Promise<readonly ServerInfo[]> =>
   Promise.all(redis instanceof Cluster
     ? redis.nodes('master').map(async node =>
-      infoOf(addressOf(node), await node.info()))
-    : [redis.info().then(info => infoOf('', info))])
+      parseInfo(addressOf(node), await node.info()))
+    : [redis.info().then(info => parseInfo('', info))])
 
 const LAST_STATUSES = [
   'aof_last_write_status', 'aof_last_bgrewrite_status', 'rdb_last_bgsave_status',
 ]
 
-function infoOf (address: string, info: string): ServerInfo {
+function parseInfo (address: string, info: string): ServerInfo {
   const fields = new Map(info.split('\r\n').map(line => line.split(':') as [string, string]))
-  const numberOf = (name: string) => Number(fields.get(name) ?? 0)
-  const maxBytes = numberOf('maxmemory')
+  const readNumber = (name: string) => Number(fields.get(name) ?? 0)
+  const maxBytes = readNumber('maxmemory')
   // A server that evicts stays at its maximum; only its machine can run out of memory.
   const refusesWrites = maxBytes > 0 && fields.get('maxmemory_policy') === 'noeviction'
   return {
     address,
-    usedBytes: numberOf('used_memory'),
-    limitBytes: refusesWrites ? maxBytes : numberOf('total_system_memory'),
-    aofBytes: numberOf('aof_current_size'),
+    usedBytes: readNumber('used_memory'),
+    limitBytes: refusesWrites ? maxBytes : readNumber('total_system_memory'),
+    aofBytes: readNumber('aof_current_size'),
     hasAof: fields.get('aof_enabled') === '1',
-    hasReplica: numberOf('connected_slaves') > 0,
+    hasReplica: readNumber('connected_slaves') > 0,
     hasFailed: LAST_STATUSES.some(name => fields.get(name) === 'err'),
   }
 }

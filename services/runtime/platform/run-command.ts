@@ -34,7 +34,7 @@ export async function runCommand (program: Pick<Command, 'parseAsync'>): Promise
   } catch (error) {
     // Commander has printed the help, the version, or what is wrong with the arguments.
     const isPrinted = error instanceof CommanderError
-    if (!isPrinted) process.stderr.write(`${explanationOf(error)}\n`)
+    if (!isPrinted) process.stderr.write(`${explainError(error)}\n`)
     process.exitCode = isPrinted && error.exitCode === 0 ? 0 : FAILED
   }
 }
@@ -47,7 +47,7 @@ const UNTRUSTED = 'The certificate of the stack is not trusted. For a stack of "
   '--secure", set NODE_EXTRA_CA_CERTS=<folder>/access/authority.pem before the command.'
 
 /** What the user can do about a failed command; the stack of an error that is a bug. */
-function explanationOf (error: unknown): string {
+function explainError (error: unknown): string {
   if (error instanceof ConfigError) {
     // A local stack has all settings, but does not correct an invalid one.
     const isIncomplete = error.faults.every(fault => / is missing\b/.test(fault))
@@ -56,34 +56,34 @@ function explanationOf (error: unknown): string {
   if (error instanceof UsageError || error instanceof RangeError || error instanceof FatalError) {
     return error.message
   }
-  if (isInfrastructure(error)) return isUntrusted(error) ? UNTRUSTED : failureOf(error)
+  if (isInfrastructure(error)) return isUntrusted(error) ? UNTRUSTED : describeFailure(error)
   return inspect(error)
 }
 
 /** What failed. An InfrastructureError says what to check; an error of a store does not. */
-function failureOf (error: unknown): string {
+function describeFailure (error: unknown): string {
   if (!(error instanceof InfrastructureError) || failedStoreOf(error, 1) !== undefined) {
-    return storeFailureOf(error) ?? `A dependency failed: ${reasonOf(error)}. ${CHECK}`
+    return describeStore(error) ?? `A dependency failed: ${readReason(error)}. ${CHECK}`
   }
   const { message, cause } = error
-  const inner = storeFailureOf(cause) ?? (isInfrastructure(cause) ? reasonOf(cause) : undefined)
+  const inner = describeStore(cause) ?? (isInfrastructure(cause) ? readReason(cause) : undefined)
   return inner === undefined ? message : `${message}: ${inner}`
 }
 
 /** What failed and what to do, of an error for which the store is known. */
-function storeFailureOf (error: unknown): string | undefined {
+function describeStore (error: unknown): string | undefined {
   const store = failedStoreOf(error)
   if (store === undefined) return undefined
-  const reason = reasonOf(error)
+  const reason = readReason(error)
   return /time(?:d )?-?out/i.test(reason)
     ? `${store} did not answer in time (${reason}). ${WAIT}`
     : `${store} failed: ${reason}. ${CHECK}`
 }
 
 /** The first line of the innermost message: outer ones of sockets and retries say less. */
-function reasonOf (error: unknown, depth = 5): string {
+function readReason (error: unknown, depth = 5): string {
   if (!(error instanceof Error)) return String(error)
   const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause
-  if (inner instanceof Error && depth > 0) return reasonOf(inner, depth - 1)
+  if (inner instanceof Error && depth > 0) return readReason(inner, depth - 1)
   return (error.message.split('\n', 1)[0] ?? '').replace(/\.$/, '')
 }

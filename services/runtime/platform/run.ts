@@ -64,8 +64,8 @@ export async function runServices<F extends TProperties> (
   const {
     LOG_LEVEL: level, HOST_METRICS, PORT_METRICS, INSTANCE, ...settings
   } = config as Static<TObject<typeof processConfig>>
-  const logOf = (service: string) => createLog(service, { level }).child({ instance: INSTANCE })
-  const log = logOf(name)
+  const openLog = (service: string) => createLog(service, { level }).child({ instance: INSTANCE })
+  const log = openLog(name)
   const metrics = createMetrics(names)
   const closers: (() => unknown)[] = []
   const stop = createStop(log, closers)
@@ -102,7 +102,7 @@ export async function runServices<F extends TProperties> (
       await startGroup(group, onStop, async (service, start) => {
         const contextOfService = service === name
           ? context
-          : { ...context, name: service, log: logOf(service) }
+          : { ...context, name: service, log: openLog(service) }
         const started = await start(config, { ...contextOfService, share })
         running.set(service, started)
         return started

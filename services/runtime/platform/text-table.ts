@@ -23,19 +23,19 @@ export function tableText (
   columns: readonly Column[], rows: readonly (readonly Cell[])[], paint: Paint
 ): string {
   const widths = columns.map(({ title }, index) =>
-    Math.max(title.length, ...rows.map(row => textOf(row[index]).length)))
-  const lineOf = (cells: readonly Cell[]) => columns.map(({ right }, index) => {
-    const text = textOf(cells[index])
+    Math.max(title.length, ...rows.map(row => cellText(row[index]).length)))
+  const formatLine = (cells: readonly Cell[]) => columns.map(({ right }, index) => {
+    const text = cellText(cells[index])
     const width = widths[index] ?? 0
     const padded = right === true ? text.padStart(width) : text.padEnd(width)
     const cell = cells[index]
     return typeof cell === 'object' ? paint(cell.style, padded) : padded
   }).join('  ').trimEnd()
-  const head = lineOf(columns.map(({ title }) => ({ text: title, style: 'bold' })))
-  return [head, ...rows.map(lineOf)].join('\n')
+  const head = formatLine(columns.map(({ title }) => ({ text: title, style: 'bold' })))
+  return [head, ...rows.map(formatLine)].join('\n')
 }
 
-function textOf (cell: Cell = ''): string {
+function cellText (cell: Cell = ''): string {
   return typeof cell === 'string' ? cell : cell.text
 }
 

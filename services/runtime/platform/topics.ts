@@ -40,7 +40,7 @@ export function topicName (topic: TopicName, division: Division = {}): string {
     const [first = '', last = ''] = topic.split('.')
     return `${first}.${partner}.${last}`
   }
-  return [topic, ...suffixOf(topic, division)].join('.')
+  return [topic, ...topicSuffix(topic, division)].join('.')
 }
 
 /** The names of a topic on the broker: one name, or the prefix of all its divisions. */
@@ -106,7 +106,7 @@ export function allTopics (): readonly RealTopic[] {
   const named = TOPICS.flatMap(topic => {
     const { partitions, keepHours, ...more } = topology.topics[topic]
     const compact = 'compact' in more
-    return divisionsOf(topic).map(division =>
+    return listDivisions(topic).map(division =>
       ({ name: topicName(topic, division), partitions, keepHours, compact }))
   })
   const dead = READING_STAGES.map(stage =>
@@ -124,8 +124,8 @@ export function subscriptionsOf (
 ): readonly Subscription[] {
   const byGroup = new Map<string, Subscription>()
   for (const topic of topology.stages[stage].reads) {
-    for (const division of divisionsOf(topic, limits)) {
-      const group = [stage, ...suffixOf(topic, division)].join('.')
+    for (const division of listDivisions(topic, limits)) {
+      const group = [stage, ...topicSuffix(topic, division)].join('.')
       const topics = [...byGroup.get(group)?.topics ?? [], topicName(topic, division)]
       byGroup.set(group, { group, topics, ...division })
     }
@@ -133,7 +133,7 @@ export function subscriptionsOf (
   return [...byGroup.values()]
 }
 
-function suffixOf (topic: TopicName, { lane, service }: Division): readonly string[] {
+function topicSuffix (topic: TopicName, { lane, service }: Division): readonly string[] {
   const { split } = topology.topics[topic]
   if (split === 'none') return []
   if (lane === undefined) throw new TypeError(`topic ${topic} is split by lane: pass one`)
@@ -142,7 +142,7 @@ function suffixOf (topic: TopicName, { lane, service }: Division): readonly stri
   return [lane, service]
 }
 
-function divisionsOf (
+function listDivisions (
   topic: TopicName,
   { lanes = LANES, services = SERVICE_SLUGS }:
   { readonly lanes?: readonly Lane[], readonly services?: readonly ServiceSlug[] } = {}
@@ -158,7 +158,7 @@ const TOPICS = Object.keys(topology.topics) as readonly TopicName[]
 
 const partnerTopicNames = TOPICS.filter(topic => topology.topics[topic].split === 'partner')
 
-const parsedNames = new Map(TOPICS.flatMap(topic => divisionsOf(topic).map(division =>
+const parsedNames = new Map(TOPICS.flatMap(topic => listDivisions(topic).map(division =>
   [topicName(topic, division), { topic, ...division }] as const)))
 
 /** How many partitions topics are to have. */
@@ -186,7 +186,7 @@ export function parseTopicPartitions (text: string): TopicPartitions {
       all = parseCount(item, name)
       for (const topic of TOPICS.filter(mayGrowByDefault)) checkMinimum(item, topic, all)
     } else {
-      const topic = topicOf(name)
+      const topic = findTopic(name)
       named.set(name, parseCount(item, count))
       checkMinimum(item, topic, Number(count))
     }
@@ -244,7 +244,7 @@ function mayGrowByDefault (topic: TopicName): boolean {
 }
 
 /** The topic of a name that may leave out its service, or its lane and service. */
-function topicOf (name: string): TopicName {
+function findTopic (name: string): TopicName {
   const isPartOf = (part: RealTopic) => part.name === name || part.name.startsWith(`${name}.`)
   const topic = OWN_TOPICS.find(ownTopic => name === ownTopic || name.startsWith(`${ownTopic}.`))
   if (topic !== undefined && allTopics().some(isPartOf)) return topic

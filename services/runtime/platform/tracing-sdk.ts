@@ -45,7 +45,7 @@ export function startTracing (options: TracingOptions): () => Promise<void> {
       'service.instance.id': options.instance,
       'service.version': version(),
     }),
-    sampler: samplerOf(options),
+    sampler: createSampler(options),
     spanProcessors: [new BatchSpanProcessor({
       exporter, maxQueueSize: MAX_QUEUE, scheduledDelayMillis: EXPORT_MS,
     })],
@@ -73,7 +73,7 @@ function reportDropped (reportLost: (spans: number) => void): void {
 }
 
 /** The sampler of the OpenTelemetry name. */
-function samplerOf ({ sampler, ratio }: Pick<TracingOptions, 'sampler' | 'ratio'>): Sampler {
+function createSampler ({ sampler, ratio }: Pick<TracingOptions, 'sampler' | 'ratio'>): Sampler {
   const root = sampler.endsWith('always_off')
     ? new AlwaysOffSampler()
     : sampler.endsWith('traceidratio')

@@ -39,7 +39,7 @@ export function setTracing (on: boolean): void {
 export function traceHeaders (span?: Span): TraceHeaders {
   if (!isOn) return NONE
   const headers: Record<string, string> = {}
-  propagation.inject(span === undefined ? context.active() : contextOf(span), headers)
+  propagation.inject(span === undefined ? context.active() : toContext(span), headers)
   return headers
 }
 
@@ -91,7 +91,7 @@ export async function inSpan<T> (
   if (!isOn) return await action(undefined)
   const span = startSpan(plan)
   try {
-    return await context.with(contextOf(span), () => action(span))
+    return await context.with(toContext(span), () => action(span))
   } catch (error) {
     failSpan(span, error)
     throw error
@@ -102,7 +102,7 @@ export async function inSpan<T> (
 
 /** Runs an action with the span as the active one; the caller ends the span. */
 export function withSpan<T> (span: Span, action: () => T): T {
-  return context.with(contextOf(span), action)
+  return context.with(toContext(span), action)
 }
 
 /** Runs an action in the trace of the headers, which may come from another process. */
@@ -115,4 +115,4 @@ export function addSpanAttributes (attributes: Attributes): void {
   if (isOn) trace.getActiveSpan()?.setAttributes(attributes)
 }
 
-const contextOf = (span: Span): Context => trace.setSpan(ROOT_CONTEXT, span)
+const toContext = (span: Span): Context => trace.setSpan(ROOT_CONTEXT, span)

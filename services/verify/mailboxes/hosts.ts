@@ -162,12 +162,12 @@ export class MailHosts {
     row: MailboxRow, { host, policy, owner }: Place
   ): Promise<{ readonly egress: Egress } | ExchangeRest | Probed> {
     const { pool, memory } = this.options
-    const keysOf = (egress: string) =>
+    const listKeys = (egress: string) =>
       [`${owner} ${egress}`, domainKey(host.name, row.domain, egress)]
     const unreached = new Map<string, ExchangeRest>()
     while (unreached.size < MAX_UNREACHED) {
       const egress = pool.choose(policy.owner, row.address, name =>
-        unreached.has(name) || keysOf(name).some(key => this.#resting.has(key)))
+        unreached.has(name) || listKeys(name).some(key => this.#resting.has(key)))
       if (egress === undefined) break
       // Ours does not work, which says nothing about the host.
       const isDown = egress.isDown?.() === true
@@ -184,7 +184,7 @@ export class MailHosts {
       unreached.set(egress.name, { why, restMs })
     }
     const [rest] = unreached.values()
-    return rest ?? this.#afterRest(pool.all.flatMap(({ name }) => keysOf(name)))
+    return rest ?? this.#afterRest(pool.all.flatMap(({ name }) => listKeys(name)))
   }
 
   /** An egress is not used at an owner for a while. */

@@ -204,7 +204,7 @@ function exchangesIn (
       const [fields, rest, restMs] = await Promise.all([
         redis.hgetall(exchangeKey(name)), redis.get(key), redis.pttl(key),
       ])
-      const state = stateOf(fields, egress, rest === null ? undefined : restIn(rest, restMs))
+      const state = parseState(fields, egress, rest === null ? undefined : restIn(rest, restMs))
       const ofName = states.get(name) ?? new Map<string, ExchangeState>()
       ofName.set(egress, state)
       if (ofName.size === 1) states.set(name, ofName)
@@ -252,7 +252,7 @@ function restIn (text: string, restMs: number): ExchangeRest | undefined {
   return restMs > Number(setForMs) ? undefined : { why: why as Mailbox, restMs }
 }
 
-function stateOf (
+function parseState (
   fields: Fields, egress: string, rest: ExchangeRest | undefined
 ): ExchangeState {
   const count = (name: string) => Number(fields[name] ?? 0)

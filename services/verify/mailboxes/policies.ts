@@ -142,7 +142,7 @@ export function policyOf (
   domain: string, exchange: string, limits: PolicyLimits
 ): OwnerPolicy {
   const policy = listedPolicy(domain, exchange) ?? {
-    owner: ownerOf(exchange.toLowerCase()),
+    owner: findOwner(exchange.toLowerCase()),
     // None, so that `limiterOf` limits each server.
     exchanges: [],
     domains: [],
@@ -184,7 +184,7 @@ export function limiterOf (
 /** Whether a mail domain is of the owner of its exchange, and not of one of his customers. */
 export function isOwnDomain (domain: string, exchange: string, policy: OwnerPolicy): boolean {
   return isAnyOf(domain, policy.domains) ||
-    ownerOf(domain) === ownerOf(exchange)
+    findOwner(domain) === findOwner(exchange)
 }
 
 /** The owners without a policy, as metrics name them. */
@@ -199,7 +199,7 @@ export function ownerLabel (owner: string): string {
  * The probable owner of a mail server: the last two labels of its name, or three if the second last
  * is as short as in `co.uk`. Different owners that count as one only share a limit.
  */
-function ownerOf (host: string): string {
+function findOwner (host: string): string {
   const labels = host.replace(/\.$/, '').split('.')
   const [country = '', second = ''] = labels.toReversed()
   return labels.slice(country.length === 2 && second.length <= 3 ? -3 : -2).join('.')

@@ -210,11 +210,11 @@ function readText ({ lines }: Pick<SmtpReply, 'lines'>, question: ReplyQuestion)
 function nameParties (raw: string, { sender = '', recipient = '' }: ReplyQuestion): string {
   if (recipient === '') return raw
   const text = raw.toLowerCase()
-  const domainOf = (address: string) => address.slice(address.lastIndexOf('@') + 1).toLowerCase()
-  const ofRecipient = text.replaceAll(`domain ${domainOf(recipient)}`, 'recipient domain')
+  const readDomain = (address: string) => address.slice(address.lastIndexOf('@') + 1).toLowerCase()
+  const ofRecipient = text.replaceAll(`domain ${readDomain(recipient)}`, 'recipient domain')
   const named = sender === ''
     ? ofRecipient
-    : ofRecipient.replaceAll(`domain ${domainOf(sender)}`, 'sender domain')
+    : ofRecipient.replaceAll(`domain ${readDomain(sender)}`, 'sender domain')
   const isOurs = sender !== '' && text.includes(sender.toLowerCase()) &&
     !text.includes(recipient.toLowerCase())
   return isOurs ? `${named} sender` : named

@@ -85,7 +85,7 @@ function nearestProvider (typed: SplitDomain, isRealEnding: boolean): string | u
   for (const provider of PROVIDERS) {
     const cost = typed.withoutDots === provider.withoutDots
       ? COST.swap
-      : costOf(typed, provider, isRealEnding)
+      : computeCost(typed, provider, isRealEnding)
     if (cost !== undefined && cost < lowest) {
       nearest = provider.domain
       lowest = cost
@@ -95,7 +95,7 @@ function nearestProvider (typed: SplitDomain, isRealEnding: boolean): string | u
 }
 
 /** The cost of a typo of the provider; undefined if it is none. */
-function costOf (
+function computeCost (
   typed: SplitDomain, provider: SplitDomain, isRealEnding: boolean
 ): number | undefined {
   if (!mayBegin(typed.name, provider.name)) return undefined

@@ -42,7 +42,7 @@ export function createEmailDomainProvider (
       const version = lists()
       const domainsByName = domains && await findAll(domains, rows, options)
       return rows.map(({ row, canonical }) => {
-        const domain = domainOf(canonical)
+        const domain = readDomain(canonical)
         const answer = domainsByName?.get(domain)
         const mail = answer && unlessAllowed(answer, domain, version)
         const facts = mail === undefined ? undefined : domains?.facts(domain)
@@ -63,7 +63,7 @@ async function findAll (
 ): Promise<ReadonlyMap<string, MailDomain>> {
   const domainsByName = new Map<string, MailDomain>()
   const queries: Promise<void>[] = []
-  const names = [...new Set(rows.map(({ canonical }) => domainOf(canonical)))]
+  const names = [...new Set(rows.map(({ canonical }) => readDomain(canonical)))]
     .filter(domain => !isReserved(domain))
   const policies = domains.findPolicies(names)
   for (const domain of names) {
@@ -119,7 +119,7 @@ export function createSmtpProbeProvider (
         const verdict = createVerdict(canonical, evidence, search.lists)
         const retry = verdict.reason === 'dns_error'
           ? tries < DNS_TRIES && { afterMs: DNS_RETRY_MS }
-          : evidence.probed && retryOf(evidence.probed, tries)
+          : evidence.probed && decideRetry(evidence.probed, tries)
         return { row, verdict, ...(retry && { retry }) }
       }))
     },
@@ -140,7 +140,7 @@ const MAX_TRIES: Readonly<Partial<Record<Mailbox, number>>> = {
 }
 
 /** When a row is asked again: as its server says, or by RETRY_MINUTES; a row in a queue at once. */
-function retryOf ({ mailbox, retry }: Probed, tries: number): ProviderAnswer['retry'] {
+function decideRetry ({ mailbox, retry }: Probed, tries: number): ProviderAnswer['retry'] {
   if (retry === undefined || tries >= (MAX_TRIES[mailbox] ?? Infinity)) return undefined
   if (mailbox === 'late') return retry === true ? { afterMs: 0 } : retry
   if (retry !== true && retry.isForTurn) return retry
@@ -159,7 +159,7 @@ type Search = Pick<SmtpProbeOptions, 'domains' | 'hosts'> & {
 async function findEvidence (
   address: string, { domains, hosts: mailHosts, lists, signal, tenant }: Search
 ): Promise<EmailEvidence> {
-  const domain = domainOf(address)
+  const domain = readDomain(address)
   if (isReserved(domain)) return {}
   const policies = domains.findPolicies([domain])
   // After an abort the DNS query continues, and its answer is cached.
@@ -247,7 +247,7 @@ function createVerdict (
   address: string, checked: EmailEvidence, lists: EmailLists
 ): ProviderVerdict {
   const local = address.slice(0, address.lastIndexOf('@'))
-  const domain = domainOf(address)
+  const domain = readDomain(address)
   const listing = lists.lookUp(domain)
   const flags = {
     disposable: checked.mail === 'disposable' || listing.disposable,
@@ -259,8 +259,8 @@ function createVerdict (
   const catchAll = checked.probed?.catchAll
   const { exchange = '', spf, dmarc } = checked.facts ?? {}
   const signals = { ...flags, reserved: isReserved(domain), typo: suggestion !== undefined }
-  const { status, reason, claim = reason } = outcomeOf(signals, checked)
-  const evidence = packChecks(checksOf(signals, checked))
+  const { status, reason, claim = reason } = decideOutcome(signals, checked)
+  const evidence = packChecks(listChecks(signals, checked))
   return {
     status,
     reason,
@@ -282,13 +282,13 @@ function createVerdict (
 }
 
 /** The domain of a canonical address. */
-function domainOf (address: string): string {
+function readDomain (address: string): string {
   return address.slice(address.lastIndexOf('@') + 1)
 }
 
 type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'free' | 'typo', boolean>>
 
-function checksOf (signals: Signals, { mail, probed }: EmailEvidence): MadeChecks {
+function listChecks (signals: Signals, { mail, probed }: EmailEvidence): MadeChecks {
   const isRisky = signals.disposable || signals.role || signals.typo
   const { catchAll } = probed ?? {}
   return {
@@ -313,7 +313,7 @@ const MAILBOX_CHECK: Readonly<Partial<Record<Mailbox, CheckOutcome>>> = {
  * Reasons for undeliverable mail come first, then risks. Without an answer of DNS only a reserved
  * or disposable domain is a verdict: a list of names says nothing about the address itself.
  */
-function outcomeOf (signals: Signals, { mail, probed }: EmailEvidence): Outcome {
+function decideOutcome (signals: Signals, { mail, probed }: EmailEvidence): Outcome {
   const mailbox = probed &&
     (isUntruthful(signals, probed) ? OUTCOMES.untruthful : mailboxOutcome(probed))
   if (signals.reserved) return OUTCOMES.reserved

@@ -48,7 +48,7 @@ export async function readAnswers (
     ? list.map((row: unknown) => ['', row])
     : typeof list === 'object' && list !== null ? Object.entries(list) : []
   if (entries.length > maxEntries(requested.length)) return []
-  const find = finderOf(vendor, requested)
+  const find = createFinder(vendor, requested)
   const read = verdictReader(vendor, { service, options })
   const verdicts = new Map<number, ProviderVerdict>()
   for (const [index, [key, entry]] of entries.entries()) {
@@ -63,7 +63,7 @@ export async function readAnswers (
   return [...verdicts].map(([row, verdict]) => ({ row, verdict }))
 }
 
-function finderOf ({ response: { match } }: HttpVendor, requested: readonly RequestedRow[]) {
+function createFinder ({ response: { match } }: HttpVendor, requested: readonly RequestedRow[]) {
   if (match === undefined) return () => requested[0]?.row
   const byReference = new Map(requested.map(({ row, reference }) => [String(reference), row]))
   const byContact = new Map(requested.map(({ row, canonical }) => [contactKey(canonical), row]))
@@ -90,7 +90,7 @@ function contactKey (contact: string): string {
 function verdictReader (vendor: HttpVendor, terms: Omit<Requested, 'requested'>) {
   const { verdict, reason = [] } = vendor.response
   const reasons = Array.isArray(reason) ? reason : [reason]
-  const fieldsOf = fieldsReader(vendor, terms)
+  const readFields = fieldsReader(vendor, terms)
   // A vendor may name the field of a verdict after what was checked.
   const pointer = verdict.pointer.replaceAll('{service}', terms.service)
   return (entry: unknown): ProviderVerdict => {
@@ -102,7 +102,7 @@ function verdictReader (vendor: HttpVendor, terms: Omit<Requested, 'requested'>)
       wordFor(values, textOf(at(entry, where))))
     const why = words.find((word) => word !== undefined) ?? outcome.reason
     if (outcome.status === 'unknown') return { ...UNCLEAR, reason: why }
-    const fields = fieldsOf(entry)
+    const fields = readFields(entry)
     const { status, confidence = DEFAULT_CONFIDENCE } = outcome
     return { status, reason: why, confidence, fields }
   }
@@ -228,7 +228,7 @@ export async function readTable (
   try {
     if (isArchive(bytes)) {
       await readArchive(bytes, { rows, query, budget: new InflatedBytes(bytes, query), level: 0 })
-    } else await readCsv(slicesOf(bytes), rows, query)
+    } else await readCsv(sliceBytes(bytes), rows, query)
     return rows.finish()
   } catch {
     query.signal.throwIfAborted()
@@ -299,7 +299,7 @@ class InflatedBytes {
   }
 }
 
-async function * slicesOf (bytes: Buffer): AsyncGenerator<Buffer> {
+async function * sliceBytes (bytes: Buffer): AsyncGenerator<Buffer> {
   for (let from = 0; from < bytes.length; from += SLICE_BYTES) {
     yield bytes.subarray(from, from + SLICE_BYTES)
   }
@@ -401,7 +401,7 @@ async function * inflate (
   for await (const chunk of await zip.openReadStreamPromise(entry)) {
     const bytes = chunk as Buffer
     budget.take(bytes.length)
-    for await (const slice of slicesOf(bytes)) {
+    for await (const slice of sliceBytes(bytes)) {
       await eventLoop.yield('bulk')
       signal.throwIfAborted()
       yield slice

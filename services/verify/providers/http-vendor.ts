@@ -207,7 +207,7 @@ function neutralText (text: string, vendorWords: readonly string[]): string | un
   const clean = text.normalize('NFKC').replace(/\s+/g, ' ').trim()
   if (clean.length > MAX_TEXT || !NAME.test(clean)) return undefined
   if (HOST.test(clean) || IDENTIFIER.test(clean)) return undefined
-  const letters = lettersOf(clean)
+  const letters = keepLetters(clean)
   return vendorWords.some((word) => letters.includes(word)) ? undefined : clean
 }
 
@@ -229,11 +229,11 @@ export function vendorWordsOf (
   const wholes = [name, ...words, ...labels]
   const parts = wholes.flatMap((whole) => whole.split(/[^\p{L}\p{N}]+/u))
     .filter((part) => part.length >= MIN_PART)
-  return [...new Set([...wholes, ...parts].map(lettersOf))]
+  return [...new Set([...wholes, ...parts].map(keepLetters))]
     .filter((word) => word.length >= MIN_WORD && !COMMON.has(word))
 }
 
-function lettersOf (text: string): string {
+function keepLetters (text: string): string {
   return text.normalize('NFKC').toLowerCase().replace(/[^\p{L}\p{N}]/gu, '')
 }
 
@@ -298,13 +298,13 @@ export function readHttpProviders (
 }
 
 function schemaFaults (value: unknown): readonly string[] {
-  const faults = faultsOf(VENDOR, value)
+  const faults = listFaults(VENDOR, value)
   const auth = (value as { auth?: { kind?: unknown } } | null)?.auth
   const kind = auth?.kind
   const schema = typeof kind === 'string' && Object.hasOwn(AUTH, kind)
     ? AUTH[kind as keyof typeof AUTH]
     : undefined
-  const inAuth = schema === undefined ? [] : faultsOf(schema, auth)
+  const inAuth = schema === undefined ? [] : listFaults(schema, auth)
   faults.push(...inAuth.map((fault) => `at auth: ${fault}`))
   return [...new Set(faults)]
 }
@@ -312,15 +312,15 @@ function schemaFaults (value: unknown): readonly string[] {
 type Fault = ReturnType<typeof Errors>[1][number]
 
 /** A forbidden property is also reported by the object that contains it, so it is left out. */
-function faultsOf (schema: TSchema, value: unknown): string[] {
+function listFaults (schema: TSchema, value: unknown): string[] {
   const [, faults] = Errors(schema, value)
   return faults.filter(({ keyword }) => keyword !== 'boolean')
-    .map((fault) => messageOf({
+    .map((fault) => formatFault({
       ...fault, instancePath: publicPath(schema, value, fault.instancePath),
     }))
 }
 
-function messageOf ({ instancePath, message, params }: Fault): string {
+function formatFault ({ instancePath, message, params }: Fault): string {
   const where = instancePath === '' ? '' : `at "${instancePath.slice(1)}" `
   if ('allowedValues' in params && Array.isArray(params.allowedValues)) {
     return `${where}must be one of ${params.allowedValues.join(', ')}`
@@ -353,7 +353,7 @@ function addressFaults (text: string): readonly string[] {
 }
 
 /** All placeholders in the texts of a request. */
-function placeholdersOf (value: unknown): ReadonlySet<string> {
+function findPlaceholders (value: unknown): ReadonlySet<string> {
   const text = JSON.stringify(value) ?? ''
   return new Set([...text.matchAll(PLACEHOLDER)].map(([, name = '']) => name))
 }
@@ -363,8 +363,8 @@ const CONTACT = ['contact', 'digits', 'contacts', 'lines']
 function requestFaults ({ url, method, request = {}, response, maxRows = 1 }: HttpVendor):
 readonly string[] {
   const { query, headers, body, multipart, row } = request
-  const outside = placeholdersOf([url, query, headers, body, multipart])
-  const all = new Set([...outside, ...placeholdersOf(row)])
+  const outside = findPlaceholders([url, query, headers, body, multipart])
+  const all = new Set([...outside, ...findPlaceholders(row)])
   const sent = outside.has('rows') ? all : outside
   const unknown = [...all].filter((name) => !(PLACEHOLDERS as readonly string[]).includes(name))
   const byRow = response.match?.row !== undefined || response.match?.key === 'row'
@@ -450,7 +450,7 @@ function valueFaults ({ response: { verdict }, errors }: HttpVendor): readonly s
 
 /** The contradictions of a vendor that takes batches, and what only such a vendor may have. */
 function taskFaults ({ batch, request, url, response }: HttpVendor): readonly string[] {
-  const inSubmit = placeholdersOf([url, request])
+  const inSubmit = findPlaceholders([url, request])
   const faults = brokenRules(
     [inSubmit.has('task'), 'request has {task}, which is known after it; use {reference}'],
     [batch === undefined && inSubmit.has('reference'), 'request has {reference} without batch'])
@@ -473,7 +473,7 @@ function taskFaults ({ batch, request, url, response }: HttpVendor): readonly st
         'batch.status.values must say which value is ended']),
     ...Object.entries(calls).flatMap(([name, call]) => {
       if (call === undefined) return []
-      const used = placeholdersOf(call)
+      const used = findPlaceholders(call)
       const far = [...used].filter((it) => !['task', 'reference', 'service'].includes(it))
       return [
         ...brokenRules(

@@ -366,7 +366,7 @@ function queryWith (
 /** Any call to the vendor, with its authentication. */
 function prepare (call: HttpCall, vendor: HttpVendor, subject: Subject): PreparedCall {
   const { auth } = vendor
-  const scope = scopeOf(vendor, subject)
+  const scope = buildScope(vendor, subject)
   const url = new URL(fillText(call.url, scope, encodeURIComponent))
   for (const [name, value] of Object.entries(call.query ?? {})) {
     url.searchParams.set(name, fillText(value, scope))
@@ -385,14 +385,14 @@ function prepare (call: HttpCall, vendor: HttpVendor, subject: Subject): Prepare
   const init = { method: call.method ?? 'GET', headers }
   const prepared = { url: url.href, maxBytes: maxResponseBytes(subject.requested.length) }
   if (call.multipart !== undefined) {
-    return { ...prepared, init: { ...init, body: formOf(call.multipart, scope) } }
+    return { ...prepared, init: { ...init, body: buildForm(call.multipart, scope) } }
   }
   if (call.body === undefined) return { ...prepared, init }
   headers.set('content-type', 'application/json')
   return { ...prepared, init: { ...init, body: JSON.stringify(fill(call.body, scope)) } }
 }
 
-function formOf (parts: NonNullable<HttpCall['multipart']>, scope: Scope): FormData {
+function buildForm (parts: NonNullable<HttpCall['multipart']>, scope: Scope): FormData {
   const form = new FormData()
   for (const [name, part] of Object.entries(parts)) {
     if (typeof part === 'string') form.set(name, fillText(part, scope))
@@ -404,7 +404,7 @@ function formOf (parts: NonNullable<HttpCall['multipart']>, scope: Scope): FormD
   return form
 }
 
-function scopeOf (
+function buildScope (
   vendor: HttpVendor, { requested, service, options = [], reference = '', task = '' }: Subject
 ): Scope {
   const since = options.map(optionDate).find(date => date !== undefined)?.replaceAll('-', '') ?? ''

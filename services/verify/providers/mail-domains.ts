@@ -93,10 +93,10 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const roots = createCache<DnsAnswer<string>>(options)
   const isAvailable = async () => (await roots.get('.', dns.root)).kind === 'found'
   const { isReachable = isPublicAddress, shared, lists = () => builtInLists } = options
-  const addressesOf = async (host: string): Promise<DnsAnswer<string>> =>
+  const lookUpAddresses = async (host: string): Promise<DnsAnswer<string>> =>
     isIP(host) === 0 ? await dns.addresses(host) : { kind: 'found', records: [host] }
   const reachableAddresses = (host: string) => hosts.get(host, async () => {
-    const answer = await addressesOf(host)
+    const answer = await lookUpAddresses(host)
     if (answer.kind !== 'found') return answer
     const records = answer.records.filter(isReachable).slice(0, MAX_ADDRESSES)
     return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
@@ -113,7 +113,7 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     }
     return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
   }
-  const exchangesOf = (domain: string) => exchanges.get(domain, async (): Promise<Found> => {
+  const findExchanges = (domain: string) => exchanges.get(domain, async (): Promise<Found> => {
     if (!await isAvailable()) return NO_ANSWER
     const result = await search(domain)
     if (!DENIALS.includes(result.kind)) return result
@@ -123,8 +123,8 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const find = (domain: string) => domains.get(domain, async () => {
     const stored = await shared?.read(domain)
     if (stored !== undefined) return stored
-    const { kind, names: [first] } = await exchangesOf(domain)
-    const ttlMs = ttlOf(kind, options)
+    const { kind, names: [first] } = await findExchanges(domain)
+    const ttlMs = chooseTtl(kind, options)
     // Blank for what is no name of a host.
     const host = hasExchange(kind) && first !== undefined ? exchangeName(first) : undefined
     const result = { kind, ttlMs, exchange: host === undefined ? '' : maskExchange(host, domain) }
@@ -139,7 +139,7 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     known: (domain) => domains.peek(domain)?.kind,
     find: async (domain) => (await find(domain)).kind,
     hosts: async (domain) => {
-      const { names } = await exchangesOf(domain)
+      const { names } = await findExchanges(domain)
       const answers = await Promise.all(names.map(reachableAddresses))
       return answers.flatMap((answer, index) => answer.kind === 'found'
         ? [{ name: names[index] ?? '', addresses: answer.records }]
@@ -204,7 +204,7 @@ function createCache<T extends { readonly kind: AnyKind, readonly ttlMs?: number
   const query = async (name: string, send: () => Promise<T>) => {
     try {
       const answer = await send()
-      const { ttlMs: ttl = ttlOf(answer.kind, options) } = answer
+      const { ttlMs: ttl = chooseTtl(answer.kind, options) } = answer
       if (ttl > 0) answers.set(name, answer, { ttl })
       return answer
     } finally {
@@ -226,7 +226,7 @@ function createCache<T extends { readonly kind: AnyKind, readonly ttlMs?: number
 type AnyKind = MailDomain | DnsAnswer<unknown>['kind']
 
 /** The time to live of a result; 0 for a fault. */
-function ttlOf (
+function chooseTtl (
   kind: AnyKind, { keepMs, keepNegativeMs }: Pick<MailDomainOptions, 'keepMs' | 'keepNegativeMs'>
 ): number {
   if (kind === 'fault') return 0
@@ -265,7 +265,7 @@ export function createDns ({ concurrency, ...options }: DnsOptions): DnsQueries 
   const slots = bulkhead(concurrency, Number.MAX_SAFE_INTEGER)
   // Queries that verdicts rest on never wait behind those for texts.
   const textSlots = bulkhead(concurrency, concurrency * QUEUED_TEXTS)
-  const query = <T>(send: () => Promise<T[]>) => slots.execute(() => answerOf(send))
+  const query = <T>(send: () => Promise<T[]>) => slots.execute(() => toAnswer(send))
   return {
     mailExchanges: (domain) => query(async () => (await resolver.resolveMx(domain))
       .map(({ exchange, priority }) => ({ host: exchange, preference: priority }))),
@@ -279,7 +279,7 @@ export function createDns ({ concurrency, ...options }: DnsOptions): DnsQueries 
     texts: async (name) => {
       const send = async () => (await resolver.resolveTxt(name)).map((parts) => parts.join(''))
       try {
-        return await textSlots.execute(() => answerOf(send))
+        return await textSlots.execute(() => toAnswer(send))
       } catch (error) {
         if (error instanceof BulkheadRejectedError) return { kind: 'fault' }
         throw error
@@ -288,7 +288,7 @@ export function createDns ({ concurrency, ...options }: DnsOptions): DnsQueries 
   }
 }
 
-async function answerOf<T> (send: () => Promise<T[]>): Promise<DnsAnswer<T>> {
+async function toAnswer<T> (send: () => Promise<T[]>): Promise<DnsAnswer<T>> {
   try {
     const records = await send()
     return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
@@ -318,10 +318,10 @@ type StoreOptions = { readonly onFault: (error: unknown) => void }
 export function redisDomainStore (
   redis: RedisClient, prefix: 'mail-domain' | 'mail-policy', { onFault }: StoreOptions
 ): DomainStore {
-  const keyOf = (domain: string) => `${prefix}:${hash('sha256', domain, 'base64url')}`
+  const domainKey = (domain: string) => `${prefix}:${hash('sha256', domain, 'base64url')}`
   return {
     read: async (domain) => {
-      const key = keyOf(domain)
+      const key = domainKey(domain)
       try {
         const [text, ttlMs] = await Promise.all([redis.get(key), redis.pttl(key)])
         return text === null || ttlMs <= 0 ? undefined : { text, ttlMs }
@@ -332,7 +332,7 @@ export function redisDomainStore (
     },
     write: async (domain, text, ttlMs) => {
       try {
-        await redis.set(keyOf(domain), text, 'PX', ttlMs)
+        await redis.set(domainKey(domain), text, 'PX', ttlMs)
       } catch (error) {
         onFault(error)
       }

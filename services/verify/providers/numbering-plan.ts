@@ -49,7 +49,7 @@ export function createNumberingPlanProvider (ranges: RangeData): Provider {
     isOffline: true,
     services: ['phone-validation', 'carrier-lookup', 'carrier-single'],
     check: async (rows, { service }) => rows.map(({ row, canonical }) =>
-      ({ row, verdict: verdictFor(rangeOf(canonical, ranges), service) })),
+      ({ row, verdict: verdictFor(findRange(canonical, ranges), service) })),
   }
 }
 
@@ -122,7 +122,7 @@ function assignedVerdict (
 }
 
 /** The range of a number; undefined if it is not assigned. */
-function rangeOf (e164: string, ranges: RangeData): Range | undefined {
+function findRange (e164: string, ranges: RangeData): Range | undefined {
   const number = describePhone(e164)
   // With the full metadata a number is valid if and only if it has a type: one call does both.
   if (number?.type === undefined) return undefined

@@ -61,7 +61,7 @@ export function loadRangeData (): RangeData {
  * each name in it would keep all of it in memory.
  */
 function readRangeData (file: Buffer): RangeData {
-  const sectionOf = (kind: string) => {
+  const readSection = (kind: string) => {
     const head = `\n= ${kind}\n`
     const at = file.indexOf(head)
     if (at < 0) throw new Error(`the range data has no ${kind}; renew it with npm run phones`)
@@ -69,10 +69,10 @@ function readRangeData (file: Buffer): RangeData {
     const next = file.indexOf('\n= ', from)
     return file.subarray(from, next < 0 ? file.length : next + 1)
   }
-  const places = readTable(sectionOf('places'), description => description)
-  const carriers = readTable(sectionOf('carriers'), name => name)
+  const places = readTable(readSection('places'), description => description)
+  const carriers = readTable(readSection('carriers'), name => name)
   // A range over several zones, such as a whole country, says nothing about one contact.
-  const zones = readTable(sectionOf('timezones'), names => names.includes('&') ? '' : names)
+  const zones = readTable(readSection('timezones'), names => names.includes('&') ? '' : names)
   return {
     release: JSON.parse(file.toString('utf8', 0, file.indexOf(LINE_END))) as RangeRelease,
     carrierOf: digits => longestMatch(carriers, digits),
@@ -103,7 +103,7 @@ export function splitPlace (description: string, callingCode: string): RangeLoca
 function readTable (lines: Buffer, read: (name: string) => string): PrefixTable {
   // Equal names share one value: there are ten times fewer names than prefixes.
   const values = new Map<string, string>()
-  const valueOf = (name: string) => {
+  const readCached = (name: string) => {
     const value = values.get(name) ?? read(name)
     values.set(name, value)
     return value
@@ -115,7 +115,7 @@ function readTable (lines: Buffer, read: (name: string) => string): PrefixTable 
     const end = lines.indexOf(LINE_END, from)
     const prefix = lines.toString('latin1', from, tab)
     ranges.add(prefix)
-    all.push(valueOf(lines.toString('utf8', tab + 1, end)))
+    all.push(readCached(lines.toString('utf8', tab + 1, end)))
     from = end + 1
   }
   return { ...ranges.end(), values: all }
@@ -125,7 +125,7 @@ function readTable (lines: Buffer, read: (name: string) => string): PrefixTable 
  * The number of a prefix: a 1, so that leading zeros count, then the digits, then zeros up to
  * PADDED_DIGITS.
  */
-function startOf (digits: string): number {
+function toStart (digits: string): number {
   let start = 1
   for (let at = 0; at < PADDED_DIGITS; at++) {
     start = start * 10 + (at < digits.length ? digits.charCodeAt(at) - ZERO : 0)
@@ -149,7 +149,7 @@ class FlatRanges {
         `more than ${PADDED_DIGITS} digits or is not in order; renew it from the earlier release`)
     }
     this.#last = prefix
-    const start = startOf(prefix)
+    const start = toStart(prefix)
     this.#close(start)
     const number = this.#digits.push(prefix.length) - 1
     this.#parents.push(this.#open.at(-1)?.number ?? -1)
@@ -184,7 +184,7 @@ class FlatRanges {
 
 function longestMatch (table: PrefixTable, number: string): string {
   const { starts, prefixes, digits, parents, values } = table
-  const wanted = startOf(number)
+  const wanted = toStart(number)
   let from = 0
   let to = starts.length
   while (from < to) {

@@ -129,7 +129,7 @@ export function createSandboxProvider ({ slowMs = SLOW_ANSWER_MS } = {}): Provid
       }
       return outcomes.map(({ row, outcome }) => ({
         row,
-        verdict: verdictOf(outcome, { service, options }),
+        verdict: toVerdict(outcome, { service, options }),
         ...(outcome.retry === true ? { retry: true } : {}),
       }))
     },
@@ -145,7 +145,7 @@ function findOutcome (kind: ContactKind, canonical: string): MagicOutcome {
   return table.find(({ magic }) => magic === key) ?? ORDINARY[kind]
 }
 
-function verdictOf (
+function toVerdict (
   outcome: MagicOutcome, { service, options }: Pick<CheckOptions, 'service' | 'options'>
 ): ProviderVerdict {
   const { status, confidence } = outcome

@@ -156,7 +156,7 @@ async function dmarcPolicy (
     const [record] = records
     if (record === undefined) continue
     if (records.length > 1 || record.length > MAX_RECORD_LENGTH) return 'invalid'
-    const tags = tagsOf(record)
+    const tags = parseTags(record)
     const wanted = name === domain ? tags.get('p') : tags.get('sp') ?? tags.get('p')
     return POLICIES.find(policy => policy === wanted) ?? 'invalid'
   }
@@ -166,7 +166,7 @@ async function dmarcPolicy (
 const isDmarcRecord = (text: string) => /^v[ \t]{0,9}=[ \t]{0,9}DMARC1[ \t]{0,9}(?:;|$)/.test(text)
 
 /** The first of tags with the same name counts. */
-function tagsOf (record: string): ReadonlyMap<string, string> {
+function parseTags (record: string): ReadonlyMap<string, string> {
   const tags = new Map<string, string>()
   for (const part of record.split(';')) {
     const [name = '', value = ''] = part.split('=')

@@ -29,7 +29,7 @@ async function atBrokers<T> (
   { env, stack }: Pick<SecureEnvironment, 'env' | 'stack'>, stage: string | undefined,
   work: (clients: { readonly admin: Admin, readonly producer: Producer }) => Promise<T>
 ): Promise<T> {
-  const own = { ...env, ...stage === undefined ? {} : stack.envOf[stage] }
+  const own = { ...env, ...stage === undefined ? {} : stack.envByStage[stage] }
   const kafka = new Kafka({
     ...kafkaOptionsOf(kafkaConnectionOf(loadConfig(config, own))), logLevel: logLevel.NOTHING,
   })

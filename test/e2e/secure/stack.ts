@@ -113,7 +113,7 @@ describe('a stack with TLS and passwords everywhere', () => {
 
   it('keeps the limits of the interface in the cache Redis, of which it sees no more', async () => {
     const { env, stack } = secure
-    const [all, own] = [env, stack.envOf.ingest]
+    const [all, own] = [env, stack.envByStage.ingest]
       .map(it => openRedis(String(it?.REDIS_CACHE_URL)))
     expect(await all?.keys('limit:*')).toContain(`limit:{${secure.demo.orgId}}:post`)
     await expect(own?.keys('*')).rejects.toThrow('NOPERM')

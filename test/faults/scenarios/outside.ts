@@ -53,7 +53,7 @@ const clocks: Fault = {
   kind: 'clock',
   about: 'every service has another time: ten minutes to an hour off, some of them jumping',
   prepare: async () => ({
-    envOf: {
+    envByStage: {
       ingest: skew(600_000),
       normalize: skew(-600_000),
       lookup: skew(HOUR_MS),

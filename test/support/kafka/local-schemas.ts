@@ -4,7 +4,7 @@ import { type createCodec, ownSchemas } from '../../../services/runtime/kafka/re
 export function localSource (): Parameters<typeof createCodec>[0] {
   const schemas = [...ownSchemas().values()]
   return {
-    idOf: async subject => schemas.findIndex(schema => schema.subject === subject) + 1,
-    schemaOf: async id => schemas[id - 1]!.type,
+    findId: async subject => schemas.findIndex(schema => schema.subject === subject) + 1,
+    readSchema: async id => schemas[id - 1]!.type,
   }
 }

@@ -34,7 +34,7 @@ export async function startSecureEnvironment (
   await provision(env)
   const demo = await createDemo(env)
   const services = closeAfterAll(
-    await startAll({ env, envOf: stack.envOf, overrides, processes: 9 }))
+    await startAll({ env, envByStage: stack.envByStage, overrides, processes: 9 }))
   return { env, stack, services, demo, dataDir }
 }
 

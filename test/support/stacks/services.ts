@@ -12,7 +12,7 @@ export type StartOptions = {
   /** What `stackEnv()` gives, and more if wanted. */
   readonly env: Env
   /** As whom the services of each stage sign in on a secure stack. */
-  readonly envOf?: Readonly<Partial<Record<string, Env>>>
+  readonly envByStage?: Readonly<Partial<Record<string, Env>>>
   readonly scale?: Scale
   /** Two by default: `ingest`, and one that hosts all other stages. */
   readonly processes?: Processes
@@ -79,7 +79,7 @@ export async function startAll (options: StartOptions): Promise<RunningServices>
       apart: options.apart ?? [],
     },
     env: { ...NO_DNS, ...options.env, ...options.overrides },
-    envOf: options.envOf ?? {},
+    envByStage: options.envByStage ?? {},
     dataDir,
     ports: openPortBook(dataDir),
   }).catch((error) => {

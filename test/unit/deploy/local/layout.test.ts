@@ -47,9 +47,9 @@ describe('a layout', () => {
 describe('the layout on a stack', () => {
   it('has two processes by default, and one per stage where each stage has a user', () => {
     const scale = { verify: 2 }
-    expect(layoutOn({ envOf: {} }, { scale })).toEqual({ processes: 2, scale })
-    expect(layoutOn({ envOf: {} }, { processes: 3 })).toEqual({ processes: 3 })
-    const secure = { envOf: { verify: { KAFKA_SASL_USERNAME: 'verify' } } }
+    expect(layoutOn({ envByStage: {} }, { scale })).toEqual({ processes: 2, scale })
+    expect(layoutOn({ envByStage: {} }, { processes: 3 })).toEqual({ processes: 3 })
+    const secure = { envByStage: { verify: { KAFKA_SASL_USERNAME: 'verify' } } }
     expect(layoutOn(secure, { scale })).toEqual({ processes: 9, scale })
     expect(() => layoutOn(secure, { processes: 2 }))
       .toThrow('--processes 2 is not possible with --secure')

@@ -25,7 +25,7 @@ const stackOf = (source: Source['kind']): Stack => ({
     CLICKHOUSE_URL: 'h',
   },
   trust: {},
-  envOf: {},
+  envByStage: {},
   parts: [],
   untilReady: async () => undefined,
   stop: async () => undefined,

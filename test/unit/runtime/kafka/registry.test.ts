@@ -59,11 +59,11 @@ describe('a codec', () => {
       ],
     } as Schema)
     let requests = 0
-    const schemaOf = async () => {
+    const readSchema = async () => {
       requests++
       return writer
     }
-    const codec = createCodec({ ...localSource(), schemaOf })
+    const codec = createCodec({ ...localSource(), readSchema })
     const content = writer.toBuffer({ more: 'x', ...keys })
     const bytes = Buffer.concat([Buffer.of(0, 0, 0, 0, 77), content])
     expect({ ...await codec.decode('job.keys', bytes) as object }).toEqual(keys)
@@ -76,9 +76,9 @@ describe('a codec', () => {
     const local = localSource()
     const codec = createCodec({
       ...local,
-      idOf: async subject => {
+      findId: async subject => {
         if (++requests === 1) throw new InfrastructureError('away')
-        return local.idOf(subject)
+        return local.findId(subject)
       },
     })
     await expect(codec.encode('job.keys-value', keys)).rejects.toThrow('away')
@@ -125,8 +125,8 @@ describe('schema sources', () => {
     const source =
       registrySource({ SCHEMA_REGISTRY_URL: `http://${address}` },
         { unknownIdTimeoutMs: 1_000, now: () => clock.ms })
-    expect((await source.schemaOf(1)).equals(keySchema.type)).toBe(true)
-    const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
+    expect((await source.readSchema(1)).equals(keySchema.type)).toBe(true)
+    const errorOf = (id: number) => source.readSchema(id).then(() => undefined, error => error)
     // A schema that the registry lacks may be under way to it, but not forever.
     const attempts = [[0, true], [999, true], [1_000, false], [5_000, false]] as const
     for (const [atMs, passes] of attempts) {
@@ -147,7 +147,7 @@ describe('schema sources', () => {
       return [401, { message: 'no' }]
     })
     const source = registrySource({ SCHEMA_REGISTRY_URL: `http://user:p%40ss@${address}/path` })
-    const error = await source.schemaOf(1).catch((thrown: unknown) => thrown)
+    const error = await source.readSchema(1).catch((thrown: unknown) => thrown)
     expect(sent).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`])
     expect(isInfrastructure(error)).toBe(true)
     expect(String(error)).toMatch(/check user and password in SCHEMA_REGISTRY_URL$/)
@@ -165,9 +165,9 @@ describe('schema sources', () => {
     const source = registrySource({
       SCHEMA_REGISTRY_URL: `http://user@${address}`, SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,
     })
-    await source.schemaOf(1)
+    await source.readSchema(1)
     writeFileSync(passwordFile, 'second')
-    await source.schemaOf(2)
+    await source.readSchema(2)
     expect(sent).toEqual(['user:first', 'user:second']
       .map(account => `Basic ${Buffer.from(account).toString('base64')}`))
   })
@@ -179,8 +179,8 @@ describe('schema sources', () => {
     const source = registrySource({ SCHEMA_REGISTRY_URL: 'http://user:secret@127.0.0.1:1' })
     const thrown: unknown[] = []
     const keep = (error: unknown) => { thrown.push(error) }
-    source.schemaOf(1).catch(keep)
-    source.idOf('job.keys-value').catch(keep)
+    source.readSchema(1).catch(keep)
+    source.findId('job.keys-value').catch(keep)
     while (thrown.length < 2) {
       vi.advanceTimersByTime(1_000)
       await turn()
@@ -197,7 +197,7 @@ describe('schema sources', () => {
     const address =
       await startRegistry(() => [404, { error_code: 40401, message: 'Subject not found' }])
     const source = registrySource({ SCHEMA_REGISTRY_URL: `http://${address}` })
-    await expect(source.idOf('job.keys-value')).rejects.toThrow(
+    await expect(source.findId('job.keys-value')).rejects.toThrow(
       `no id for schema job.keys-value: The schema registry (SCHEMA_REGISTRY_URL, ${address
       }) failed: Subject not found; run "npm run provision"`)
   })
@@ -218,7 +218,7 @@ it('a column of strings is readable if the registry returns its schema as a stri
   const later = { name: 'later', type: 'string' }
   const writer = avro.Type.forSchema(
     { type: 'record', name, namespace, fields: [later, ...fields] } as unknown as Schema)
-  const codec = createCodec({ idOf: async () => 1, schemaOf: async () => writer })
+  const codec = createCodec({ findId: async () => 1, readSchema: async () => writer })
   const decode = await codec.prepare('rows.retry-rows', 1)
   const bytes = writer.toBuffer({
     ...rows, later: 'x', canonicals: JSON.stringify(rows.canonicals),
