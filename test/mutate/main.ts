@@ -17,8 +17,8 @@ const SAVED = join(root, 'test/mutation.json')
 const SIMULATION = 'test/mutate/simulation.ts'
 /** Integration tests that start a Redis of their own and need nothing else. */
 const ON_REDIS = [
-  'cache', 'cancel', 'compare-and-set', 'erasures', 'jobs', 'lookup', 'money', 'partner-feed',
-  'settle', 'verify/*',
+  'cache', 'cancel', 'compare-and-set', 'erasures', 'jobs', 'limits', 'lookup', 'money',
+  'partner-feed', 'settle', 'verify/*',
 ]
 
 /** JSON has no infinity. */

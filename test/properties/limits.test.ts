@@ -86,18 +86,23 @@ describe('the rate of an organization', () => {
     expect(read.levels.map(({ tokens }) => tokens)).toEqual([199])
   })
 
-  it('costs one round trip', async () => {
-    const org = newOrg()
-    const limiter = sharedLimiter(limits)
-    await limiter.admit({ org, kind: 'get' })
+  it('costs one round trip, and none while the buckets of the instance are empty', async () => {
+    const request = { org: newOrg(), kind: 'get' } as const
+    const bucket = { capacity: 3, seconds: 86_400 }
+    const limiter = sharedLimiter({ post: [bucket], get: [bucket] }, { now: () => 0 })
+    const admit = async () => (await limiter.admit(request)).kind
+    await admit()
     const callsNow = async () => {
       const { calls } = /cmdstat_evalsha:calls=(?<calls>\d+)/.exec(await redis.info('commandstats'))
         ?.groups ?? {}
       return Number(calls)
     }
     const before = await callsNow()
-    await limiter.admit({ org, kind: 'get' })
-    expect(await callsNow() - before).toBe(1)
+    expect([await admit(), await admit(), await admit()])
+      .toEqual(['admitted', 'admitted', 'throttled'])
+    expect(await callsNow() - before).toBe(2)
+    await limiter.refund(request)
+    expect([await admit(), await admit()]).toEqual(['admitted', 'throttled'])
   })
 })
 

@@ -1,11 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
-  limitFields, limitsOf, RequestLimiter, rateLimitHeaders,
+  limitFields, limitsOf, rateLimitHeaders,
 } from '../../../../services/ingest/limits/limiter.ts'
 import { defineConfig, loadConfig } from '../../../../services/runtime/platform/config.ts'
 import { type Level, retryAfterSeconds } from '../../../../services/runtime/platform/limits.ts'
-import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
-import type { RedisClient } from '../../../../services/runtime/platform/redis.ts'
 
 describe('the limits of an organization', () => {
   const schema = defineConfig(limitFields)
@@ -59,78 +57,5 @@ describe('the headers of a limit', () => {
     [levels(0, 500), 1], [levels(50, 0), 1], [only(0.5), 15], [only(0.4), 18], [levels(50, 500), 1],
   ] as const)('tell how long to wait with %j: %i s', (given, seconds) => {
     expect(retryAfterSeconds(given)).toBe(seconds)
-  })
-})
-
-const request = { org: 'org_1', kind: 'get' } as const
-const bucket = { capacity: 3, seconds: 3_600 }
-
-beforeEach(() => { vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }) })
-afterEach(() => { vi.useRealTimers() })
-
-/** A limiter whose cache Redis answers as a test sets. */
-function setUp (answer: () => Promise<readonly string[]>) {
-  const cache = { answer, keys: [] as unknown[] }
-  const call = (...[, , , key]: readonly unknown[]) => {
-    cache.keys.push(key)
-    return cache.answer()
-  }
-  const logged: unknown[] = []
-  const limiter = new RequestLimiter({
-    cache: { call } as unknown as RedisClient,
-    limits: () => ({ post: [bucket], get: [bucket] }),
-    log: { warn: (_fields: unknown, message?: string) => { logged.push(message) } },
-    metrics: createMetrics(),
-    now: () => Date.now(),
-  })
-  return { limiter, cache, logged }
-}
-
-describe('the limiter', () => {
-  const down = () => Promise.reject(new Error('Connection is closed.'))
-
-  it('keeps its own token when the shared buckets reject, and takes one back', async () => {
-    const { limiter, cache } = setUp(async () => ['throttled', '0.5'])
-    for (let times = 0; times < 10; times++) {
-      expect(await limiter.admit(request))
-        .toEqual({ kind: 'throttled', levels: [{ bucket, tokens: 0.5 }] })
-    }
-    cache.answer = async () => ['admitted', '1']
-    await limiter.admit(request)
-    await limiter.refund(request)
-    cache.answer = down
-    expect(await limiter.levels(request)).toEqual([{ bucket, tokens: 3 }])
-    expect(new Set(cache.keys)).toEqual(new Set(['limit:{org_1}:get']))
-  })
-
-  it('rejects a request without a call while its own buckets are empty', async () => {
-    const { limiter, cache } = setUp(async () => ['admitted', '2'])
-    for (let times = 0; times < 3; times++) await limiter.admit(request)
-    expect(await limiter.admit(request))
-      .toEqual({ kind: 'throttled', levels: [{ bucket, tokens: 0 }] })
-    expect(cache.keys).toHaveLength(3)
-  })
-
-  it('logs an outage of the shared buckets once a minute', async () => {
-    const { limiter, logged } = setUp(down)
-    for (let seconds = 0; seconds < 60; seconds++) {
-      await limiter.refund(request)
-      await vi.advanceTimersByTimeAsync(1_000)
-    }
-    expect(logged).toEqual(['shared rate limits unavailable, using the limits of this instance'])
-    await limiter.refund(request)
-    expect(logged).toHaveLength(2)
-  })
-
-  it('probes the shared buckets with one request per second', async () => {
-    const { limiter, cache } = setUp(down)
-    await limiter.admit(request)
-    cache.answer = () => new Promise(() => {})
-    await vi.advanceTimersByTimeAsync(1_000)
-    const probe = limiter.admit(request)
-    expect((await limiter.admit(request)).kind).toBe('admitted')
-    expect(cache.keys).toHaveLength(2)
-    await vi.advanceTimersByTimeAsync(100)
-    expect((await probe).kind).toBe('admitted')
   })
 })
