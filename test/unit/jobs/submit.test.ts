@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { headerKeyOf } from '../../../services/jobs/job-keys.ts'
 import { describe, expect, it } from 'vitest'
 import type { Job, IdempotencyClaim, Outcome } from '../../../services/jobs/job.ts'
+import type { DecidedOutcome } from '../../../services/jobs/job-waiter.ts'
 import { openHeader } from '../../../services/jobs/message-codec.ts'
 import {
   CHUNK_ROWS, createSubmitter, NotSubmittedError, type Submission, type SubmitterOptions,
@@ -29,16 +30,15 @@ const submission: Submission = {
   fingerprint: 'print',
 }
 
-function setUp (parts: {
+type Parts = Partial<Pick<SubmitterOptions, 'liveness' | 'partitionsOf' | 'chunkRows'>> & {
   readonly claim?: IdempotencyClaim
-  readonly outcome?: () => Promise<typeof accepted | typeof expired>
+  readonly outcome?: () => Promise<Outcome>
   readonly emit?: () => Promise<void>
   readonly createKey?: SubmitterOptions['keys']['create']
   readonly refuse?: () => Promise<Outcome>
-  readonly liveness?: SubmitterOptions['liveness']
-  readonly partitionsOf?: SubmitterOptions['partitionsOf']
-  readonly chunkRows?: number
-} = {}) {
+}
+
+function setUp ({ claim, outcome, emit, createKey, refuse, ...options }: Parts = {}) {
   const claims: unknown[] = []
   const emitted: Emission[] = []
   const refused: string[] = []
@@ -48,36 +48,40 @@ function setUp (parts: {
       claim: async (_tenant, { owner, endWithinMs }) => {
         claims.push(endWithinMs ?? owner)
         const made = { kind: 'new', nowMs: 1_000, acceptByMs: 26_000 } as const
-        return claims.length === 1 ? parts.claim ?? made : made
+        return claims.length === 1 ? claim ?? made : made
       },
       refuse: async (_tenant, _job, code) => {
         refused.push(code)
-        return await parts.refuse?.() ?? { kind: 'refused', refusal: { code } }
+        return await refuse?.() ?? { kind: 'refused', refusal: { code } }
       },
     },
-    keys: { create: parts.createKey ?? (async () => dataKey) },
+    keys: { create: createKey ?? (async () => dataKey) },
     emitter: {
       emit: async (emissions, signal) => {
         emitted.push(...emissions)
         signals.push(signal)
-        await parts.emit?.()
+        await emit?.()
       },
     },
-    outcomes: { wait: async () => await parts.outcome?.() ?? accepted },
+    outcomes: { wait: async () => (await outcome?.() ?? accepted) as DecidedOutcome },
     clock: { now: () => 1_000 },
     tokenVersion: 'v1',
-    partitionsOf: parts.partitionsOf,
-    chunkRows: parts.chunkRows,
-    ...parts.liveness !== undefined && { liveness: parts.liveness },
+    ...options,
   })
-  return { submitter, emitted, refused, signals, claims }
+  const rowsSent = () => emitted.filter((emission): emission is Emission<'rows.submitted'> =>
+    emission.topic === 'rows.submitted')
+  return { submitter, emitted, rowsSent, refused, signals, claims }
 }
+
+/** What is awaited never comes. */
+const never = () => new Promise<never>(() => {})
 
 describe('a submission', () => {
   it('sends the key and the chunks, and answers with the job', async () => {
-    const { submitter, emitted } = setUp()
-    expect(await submitter.submit(submission))
+    const { submitter, emitted, claims } = setUp()
+    expect(await submitter.submit({ ...submission, deadlineSeconds: 60 }))
       .toEqual({ kind: 'accepted', job, replayed: false })
+    expect(claims).toEqual([60_000])
     expect(emitted.map(({ topic }) => topic)).toEqual(['job.keys', 'rows.submitted'])
     const [keys, rows] = emitted as [Emission<'job.keys'>, Emission<'rows.submitted'>]
     const { job: id, header, ...envelope } = rows.value
@@ -103,20 +107,13 @@ describe('a submission', () => {
       .toEqual({ metadata: { order: '7' }, webhookUrl: '' })
   })
 
-  it('claims its deadline, which counts from there', async () => {
-    const { submitter, claims } = setUp()
-    await submitter.submit({ ...submission, deadlineSeconds: 60 })
-    expect(claims).toEqual([60_000])
-  })
-
   it('of many rows travels in chunks of the same partitions, the header in the first', async () => {
     let count = 4
     // Though some are added meanwhile.
     const partitionsOf = () => ({ 'partitions.rows.normalized': String(++count) })
-    const { submitter, emitted } = setUp({ partitionsOf })
+    const { submitter, rowsSent } = setUp({ partitionsOf })
     await submitter.submit({ ...submission, inputs: Array<string>(12_500).fill('1') })
-    const chunks = emitted
-      .filter(({ topic }) => topic === 'rows.submitted') as Emission<'rows.submitted'>[]
+    const chunks = rowsSent()
     expect(chunks.map(({ lane, partitions, value }) => [lane, partitions, value.chunk]))
       .toEqual([...Array(7).keys()].map(chunk =>
         ['bulk', { 'partitions.rows.normalized': '5' }, chunk]))
@@ -160,9 +157,7 @@ describe('a submission', () => {
   })
 
   it('that is refused stops what is still being sent, without waiting for it', async () => {
-    const { submitter, signals } = setUp(
-      { outcome: async () => expired, emit: () => new Promise(() => {}) }
-    )
+    const { submitter, signals } = setUp({ outcome: async () => expired, emit: never })
     expect(await submitter.submit(submission)).toEqual(expired)
     expect(signals[0]!.aborted).toBe(true)
   })
@@ -170,7 +165,7 @@ describe('a submission', () => {
   it('that can not be sent is refused, unless its job is there already', async () => {
     const submitted = async (refuse?: () => Promise<Outcome>) => {
       const { submitter, refused } = setUp({
-        outcome: () => new Promise(() => {}),
+        outcome: never,
         emit: () => Promise.reject(new Error('too large')),
         refuse,
       })
@@ -198,19 +193,15 @@ describe('a submission', () => {
       await expect(attempt).rejects.toMatchObject({ cause })
     }
     expect([claims, emitted, refused]).toEqual([[], [], []])
-  })
-
-  it('fails as it is when the key cannot be made because of an error in the code', async () => {
+    // An error in the code is no reason to try again.
     const error = new TypeError('no organization')
-    const { submitter } = setUp({ createKey: () => Promise.reject(error) })
-    await expect(submitter.submit(submission)).rejects.toBe(error)
+    await expect(setUp({ createKey: () => Promise.reject(error) }).submitter.submit(submission))
+      .rejects.toBe(error)
   })
 
   it('fails when an outage keeps the job of a feed from being sent', async () => {
     const away = new InfrastructureError('the registry is away')
-    const outage = {
-      outcome: () => new Promise<never>(() => {}), emit: () => Promise.reject(away),
-    }
+    const outage = { outcome: never, emit: () => Promise.reject(away) }
     const source = {
       partner: 'acme', partition: 0, cursor: 'c', from: -1, to: 1, unitPriceMicros: null,
     }
@@ -235,37 +226,31 @@ describe('a submission', () => {
 
 describe('the chunks of a job', () => {
   async function chunksOf (change: Partial<Submission>, chunkRows?: number) {
-    const { submitter, emitted } = setUp(chunkRows === undefined ? {} : { chunkRows })
+    const { submitter, rowsSent } = setUp({ chunkRows })
     await submitter.submit({ ...submission, ...change })
-    const chunks = emitted
-      .filter((emission): emission is Emission<'rows.submitted'> =>
-        emission.topic === 'rows.submitted')
+    const chunks = rowsSent()
     expect(chunks.flatMap(({ rows }) => rows.inputs)).toEqual(change.inputs)
     expect(chunks.map(({ value }) => [value.chunk, value.chunks]))
       .toEqual(chunks.map((_, chunk) => [chunk, chunks.length]))
     return chunks
   }
-  const sizesOf = async (change: Partial<Submission>) =>
-    (await chunksOf(change)).map(({ value }) => [value.firstRow, value.rows])
-
   const MAX_BYTES = 255 * 1_024
 
-  it.each([
-    ['at most two thousand rows, the last one what is left',
-      Array.from({ length: 2 * CHUNK_ROWS + 1 }, (_, row) => `+1212736${row}`),
+  const half = 'x'.repeat(MAX_BYTES / 2 - 15)
+  it.each<[string, Partial<Submission>, readonly number[][]]>([
+    ['have at most two thousand rows, the last one what is left',
+      { inputs: Array.from({ length: 2 * CHUNK_ROWS + 1 }, (_, row) => `+1212736${row}`) },
       [[0, 2_000], [2_000, 2_000], [4_000, 1]]],
-    ['at most 256 KiB, counted in bytes and not in characters',
-      Array<string>(131).fill('é'.repeat(1_000)), [[0, 130], [130, 1]]],
-    ['a larger input alone', ['a', 'x'.repeat(MAX_BYTES + 1), 'b'], [[0, 1], [1, 1], [2, 1]]],
-    ['empty inputs as rows', ['', '', 'a'], [[0, 3]]],
-  ])('have %s', async (_title, inputs, sizes) => {
-    expect(await sizesOf({ inputs })).toEqual(sizes)
-  })
-
-  it('leave space for what came with each input', async () => {
-    const line = 'x'.repeat(MAX_BYTES / 2 - 15)
-    expect(await sizesOf({ inputs: ['', '', '', ''], references: ['', line, line, line] }))
-      .toEqual([[0, 2], [2, 2]])
+    ['have at most 256 KiB, counted in bytes and not in characters',
+      { inputs: Array<string>(131).fill('é'.repeat(1_000)) }, [[0, 130], [130, 1]]],
+    ['have a larger input alone',
+      { inputs: ['a', 'x'.repeat(MAX_BYTES + 1), 'b'] }, [[0, 1], [1, 1], [2, 1]]],
+    ['have empty inputs as rows', { inputs: ['', '', 'a'] }, [[0, 3]]],
+    ['leave space for what came with each input',
+      { inputs: ['', '', '', ''], references: ['', half, half, half] }, [[0, 2], [2, 2]]],
+  ])('%s', async (_title, change, sizes) => {
+    expect((await chunksOf(change)).map(({ value }) => [value.firstRow, value.rows]))
+      .toEqual(sizes)
   })
 
   it('keep the line of a file with its row, and its columns in the sealed header', async () => {
@@ -303,7 +288,7 @@ describe('a quote', () => {
     ({ kind: 'refused', refusal: { code: 'quoted', preflight } }) as const
 
   it('sends the rows and no key', async () => {
-    const { submitter, emitted, refused } = setUp({ outcome: quoted as never })
+    const { submitter, emitted, refused } = setUp({ outcome: quoted })
     expect(await submitter.quote(submission))
       .toEqual({ kind: 'quoted', preflight, expiresAtMs: 86_000 })
     expect(emitted.map(({ topic }) => topic)).toEqual(['rows.submitted'])
