@@ -199,16 +199,6 @@ describe('the states of a job', () => {
     await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, {}))
     expect((await store.read(tenant, 'job_1'))?.status).toBe('preparing')
   })
-
-  it('are cancelled for a job that was cancelling', async () => {
-    const tenant = await fundedTenant()
-    await accepted(store, tenant, acceptRequest('job_1'))
-    await redis.hset(jobKeys(tenant, 'job_1').job, 'status', 'cancelling')
-    expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'cancelling' })
-    await store.announce(tenant, 'job_1')
-    expect(await store.tally(tenant, whole('job_1')))
-      .toMatchObject({ job: { status: 'cancelled', chargedMicros: 16_000, releasedMicros: 4_000 } })
-  })
 })
 
 describe('an entry of the outbox', () => {
@@ -395,23 +385,26 @@ describe('a wait for an outcome on a real channel', () => {
 
 const TENANT = await fundedTenant()
 
-describe('the deadline of a job', () => {
-  it('counts from its claim, and reaches its job, its batches and the journal', async () => {
-    const claimed = await store.claim(TENANT, jobClaim('job_1', { endWithinMs: 90_000 }))
+describe('the deadline of a job, and the API key of its request', () => {
+  it('are those of its claim, and reach its job, its batches and the journal', async () => {
+    const terms = { endWithinMs: 90_000, apiKey: 'key_1' }
+    const claimed = await store.claim(TENANT, jobClaim('job_1', terms))
     if (claimed.kind !== 'new') throw new Error(claimed.kind)
     const deadlineMs = claimed.nowMs + 90_000
     const answer = await store.accept(TENANT, acceptRequest('job_1'))
     if (answer.kind !== 'accepted') throw new Error(answer.kind)
-    expect(answer.job.deadlineMs).toBe(deadlineMs)
+    expect(answer.job).toMatchObject({ deadlineMs, apiKey: 'key_1' })
     // What a lost job is rebuilt from.
     expect(JSON.parse(answer.entry?.reason ?? '{}'))
-      .toMatchObject({ deadlineMs: String(deadlineMs) })
+      .toMatchObject({ deadlineMs: String(deadlineMs), apiKey: 'key_1' })
     expect(await store.batchAction(TENANT, 'job_1')).toEqual({ action: 'run', deadlineMs })
-    expect(await store.read(TENANT, 'job_1')).toMatchObject({ deadlineMs })
+    expect(await store.tally(TENANT, whole('job_1')))
+      .toMatchObject({ ended: true, job: { deadlineMs, apiKey: 'key_1' } })
   })
 
-  it('is none without the option', async () => {
-    expect((await accepted(store, TENANT, acceptRequest('job_2'))).deadlineMs).toBeUndefined()
+  it('are none without the options', async () => {
+    const { deadlineMs, apiKey } = await accepted(store, TENANT, acceptRequest('job_2'))
+    expect([deadlineMs, apiKey]).toEqual([undefined, undefined])
     expect(await store.batchAction(TENANT, 'job_2')).toEqual({ action: 'run' })
   })
 })
@@ -497,18 +490,6 @@ describe('the waiting rows of a job', () => {
   })
 })
 
-it('a job keeps the API key of its request in its record and its entry', async () => {
-  const tenant = await fundedTenant()
-  await store.claim(tenant, jobClaim('job_1', { apiKey: 'key_1' }))
-  const answer = await store.accept(tenant, acceptRequest('job_1'))
-  if (answer.kind !== 'accepted') throw new Error(answer.kind)
-  expect(answer.job.apiKey).toBe('key_1')
-  expect(JSON.parse(answer.entry?.reason ?? '{}')).toMatchObject({ apiKey: 'key_1' })
-  const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) })
-  expect(await store.tally(tenant, block)).toMatchObject({ ended: true, job: { apiKey: 'key_1' } })
-  expect((await accepted(store, tenant, acceptRequest('job_2'))).apiKey).toBeUndefined()
-})
-
 describe('data keys', () => {
   it('are wrapped, and last three days from the claim on', async () => {
     const tenant = await fundedTenant()
@@ -535,16 +516,5 @@ describe('data keys', () => {
       expect(await store.outcome(tenant, job)).toMatchObject({ kind: 'refused' })
       expect(await redis.exists(dataKey)).toBe(0)
     }
-  })
-
-  it('are deleted when another request takes over the idempotency key', async () => {
-    const tenant = await fundedTenant()
-    const claim = (job: string) =>
-      store.claim(tenant, jobClaim(job, { idempotencyKey: 'key', acceptWithinMs: 1 }))
-    await claim('job_1')
-    await expect.poll(async () => (await claim('job_2')).kind).toBe('new')
-    expect(await store.outcome(tenant, 'job_1')).toMatchObject({ refusal: { code: 'expired' } })
-    expect(await Promise.all(['job_1', 'job_2'].map(job =>
-      redis.exists(jobKeys(tenant, job).dataKey)))).toEqual([0, 1])
   })
 })
