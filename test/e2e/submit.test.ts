@@ -127,26 +127,6 @@ function expectJoined (csv: string): void {
   }
 }
 
-describe('the other commands', () => {
-  it('show jobs and money', async () => {
-    const { id } = await environment.live.createJob({
-      service: 'phone-validation', inputs: ['+12127365000'],
-    })
-    await environment.live.waitForEnd(id)
-    const status = await command('status', id, '--json').ended()
-    expect(JSON.parse(status.out)).toMatchObject({ id, status: 'completed', totalRows: 1 })
-    const results = await command('results', id).ended()
-    expect(results.out).toContain('1,+12127365000,+1 212 736 5000,+12127365000,US,')
-    const { availableMicros } = await environment.live.balance()
-    const balance = await command('balance', '--json').ended()
-    expect(JSON.parse(balance.out)).toMatchObject({ availableMicros })
-    expect((await command('cancel', id).ended())).toMatchObject({
-      code: 1, errors: expect.stringContaining('409 job_not_cancellable'),
-    })
-    expect((await command('services').ended()).out).toContain('phone-validation   phone')
-  })
-})
-
 describe('the client', () => {
   it('makes a hundred jobs at once without a retry', async () => {
     const statuses: number[] = []

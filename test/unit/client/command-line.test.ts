@@ -172,8 +172,11 @@ describe('another command', () => {
     const service = createFakeService({ reason: 'assigned_range' })
     expect((await run(['verify', '+1'], { service })).out)
       .toBe('+1  valid  assigned_range\njob_1: paid $0.000005\n')
-    expect((await run(['status', 'job_1'], { service })).out).toBe('job_1  completed, 100 %\n' +
-      'phone-validation, 1 rows: 1 with a verdict, 0 without\npaid $0.000005, released $0.00\n')
+    for (const command of ['status', 'cancel']) {
+      expect((await run([command, 'job_1'], { service })).out).toBe('job_1  completed, 100 %\n' +
+        'phone-validation, 1 rows: 1 with a verdict, 0 without\npaid $0.000005, released $0.00\n')
+    }
+    expect(service.requests.slice(1)).toEqual(['GET /jobs/job_1', 'POST /jobs/job_1/cancel'])
     service.jobs[0]!.polls = 0
     expect((await run(['status', 'job_1'], { service })).out)
       .toMatch(/50 %\n.*\nat most \$0.000005/)

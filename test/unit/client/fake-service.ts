@@ -78,11 +78,9 @@ const SERVICES: ServicesBody = {
   ],
 }
 
-/** The first example of a part of the description. */
-export function exampleOf (schema: TSchema): object {
-  const { examples: [example] } = schema as { readonly examples: readonly [object] }
-  return example
-}
+/** An example of a part of the description, by default its first. */
+export const exampleOf = (schema: TSchema, index = 0): object =>
+  (schema as unknown as { readonly examples: readonly object[] }).examples[index]!
 
 /** What the API takes and answers, by the beginning of the request. */
 const OPERATIONS: readonly (readonly [line: RegExp, answer: TSchema, body?: TSchema])[] = [

@@ -2,10 +2,11 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type QuoteBody, QuoteSchema } from '../../../schemas/api/quote.ts'
 import { createSpending } from '../../../services/client/mcp.ts'
 import { runProgram } from '../../../services/client/program.ts'
 import { newFolder } from '../../support/folder.ts'
-import { type FakeOptions, refusal, verdictOf } from './fake-service.ts'
+import { exampleOf, type FakeOptions, refusal, verdictOf } from './fake-service.ts'
 import { connectHost } from './mcp-host.ts'
 
 const folder = newFolder('mcp-')
@@ -173,6 +174,9 @@ describe('the spending limit of a session', () => {
 })
 
 describe('a file of a session', () => {
+  const cut = (moment: string) =>
+    moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined
+
   it('is verified beside itself, once', async () => {
     const { call, service } = await connect(100)
     const args = { file: 'in.csv', column: 'phone' }
@@ -246,11 +250,11 @@ describe('a file of a session', () => {
     expect(await spendingOf(session)).toMatchObject({ reservedMicros: 0 })
   })
 
-  it('whose run fails keeps its money, and the same call resumes and pays once', async () => {
-    const session = await connect(100, {
-      at: moment => moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined,
-    })
+  it('whose run fails keeps its money, until the same call resumes it and pays once', async () => {
+    const session = await connect(100, { at: cut })
     expect((await session.call('verify_file', { file: 'in.csv' })).text).toBe('400 cut: m')
+    expect((await session.call('verify_file', { file: 'in.csv', country: 'DE' })).text)
+      .toContain('other options')
     expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10, spentMicros: 0 })
     session.service.change({})
     expect((await session.call('verify_file', { file: 'in.csv' })).output).toMatchObject({
@@ -259,43 +263,21 @@ describe('a file of a session', () => {
     expect(session.service.jobs).toHaveLength(1)
   })
 
-  it('keeps its money when a later call cannot resume its run', async () => {
-    const session = await connect(100, {
-      at: moment => moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined,
-    })
-    await session.call('verify_file', { file: 'in.csv' })
-    expect((await session.call('verify_file', { file: 'in.csv', country: 'DE' })).text)
-      .toContain('other options')
-    expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10, spentMicros: 0 })
-  })
-
-  it('that is replaced pays for the jobs of both runs within the limit', async () => {
-    const cut = (moment: string) =>
-      moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined
-    const [short, enough] = [await connect(15, { at: cut }), await connect(25, { at: cut })]
+  // Certificates are not retried.
+  const cause = Object.assign(new Error('expired'), { code: 'CERT_HAS_EXPIRED' })
+  const lost = (moment: string) =>
+    moment === 'after POST' ? new TypeError('fetch failed', { cause }) : undefined
+  it.each([
+    ['a run that failed', cut], ['a request without a response', lost],
+  ])('that is replaced after %s pays for both jobs within the limit', async (_, at) => {
+    const [short, enough] = [await connect(15, { at }), await connect(25, { at })]
     for (const session of [short, enough]) {
-      await session.call('verify_file', { file: 'in.csv' })
-      session.service.change({})
-      rmSync(`${output}.progress.json`)
-    }
-    const args = { file: 'in.csv', replace: true }
-    expect((await short.call('verify_file', args)).text).toContain('spending_limit')
-    expect((await enough.call('verify_file', args)).output)
-      .toMatchObject({ ended: true, chargedMicros: 10, spending: { spentMicros: 20 } })
-  })
-
-  it('that is replaced after a request without a response counts both jobs', async () => {
-    // A fault that is not retried.
-    const cause = Object.assign(new Error('expired'), { code: 'CERT_HAS_EXPIRED' })
-    const lost = (moment: string, times: number) => moment === 'after POST' && times === 1
-      ? new TypeError('fetch failed', { cause })
-      : undefined
-    const [short, enough] = [await connect(15, { at: lost }), await connect(25, { at: lost })]
-    const args = { file: 'in.csv', replace: true }
-    for (const session of [short, enough]) {
-      expect(await session.call('verify_file', args)).toMatchObject({ isError: true })
+      expect(await session.call('verify_file', { file: 'in.csv', replace: true }))
+        .toMatchObject({ isError: true })
       expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10 })
+      session.service.change({})
     }
+    const args = { file: 'in.csv', replace: true }
     expect((await short.call('verify_file', args)).text).toContain('spending_limit')
     expect((await enough.call('verify_file', args)).output)
       .toMatchObject({ ended: true, chargedMicros: 10, spending: { spentMicros: 20 } })
@@ -313,10 +295,7 @@ describe('a file of a session', () => {
   })
 
   it('is estimated free, without a job', async () => {
-    const interval = { share: 0.5, low: 0.3, high: 0.7 }
-    const sampled = { contacts: 2, sampledContacts: 2, checkedContacts: 2 }
-    const shares = { valid: interval, risky: interval, invalid: interval, unknown: interval }
-    const estimate = { status: 'completed', reason: null, ...sampled, shares }
+    const { estimate } = exampleOf(QuoteSchema, 1) as Required<QuoteBody>
     const session = await connect(0, { estimate })
     const args = { file: 'in.csv', options: ['line_status'] }
     const { output: answer } = await session.call('estimate_file', args)
