@@ -140,7 +140,8 @@ describe('another command', () => {
     [['usage', '--json'], 'GET /usage?group_by=day&format=json',
       `${JSON.stringify(exampleOf(UsageSchema))}\n`],
     [['transactions', '--limit', '5'], 'GET /transactions?limit=5',
-      '2026-08-11T10:00:00.000Z settle           $0.004  available         $0.096  job_7\n'],
+      '2026-08-11T10:00:02.500Z settle           $0.004  available         $0.996  ' +
+      'job_01jd3v8zj7m5n2k4q6r8s0t1w3\n'],
     [['erase', 'job_7', '--cache'], 'DELETE /jobs/job_7?cache=true',
       'job_7  erased at 2026-08-11T10:00:00.000Z\n'],
     [['services'], 'GET /services', 'phone-validation   phone   $0.000005 a row\n' +

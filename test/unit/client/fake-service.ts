@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
-import {
-  BalanceSchema, type TransactionBody, TransactionListSchema, UsageSchema,
-} from '../../../schemas/api/account.ts'
+import { BalanceSchema, TransactionListSchema, UsageSchema } from '../../../schemas/api/account.ts'
 import {
   AcceptedSchema, CreateJobSchema, EXAMPLE_PREFLIGHT, type JobInput,
 } from '../../../schemas/api/create-job.ts'
@@ -49,17 +47,6 @@ export type FakeOptions = {
 }
 
 const AT = '2026-08-11T10:00:00.000Z'
-const TRANSACTION: TransactionBody = {
-  id: 'txn_7',
-  createdAt: AT,
-  type: 'settle',
-  amountMicros: 4_000,
-  chargedMicros: 4_000,
-  availableMicros: 96_000,
-  reservedMicros: 0,
-  balanceMicros: 96_000,
-  jobId: 'job_7',
-}
 const common: Omit<ServicesBody['data'][number], 'slug'> = {
   inputKind: 'phone',
   priceMicros: 5,
@@ -236,7 +223,8 @@ export class FakeService {
       return { balanceMicros: availableMicros, reservedMicros: 0, availableMicros, currency: 'USD' }
     }
     if (line.startsWith('GET /transactions')) {
-      return { data: [TRANSACTION], has_more: false, next_cursor: null }
+      const { items } = TransactionListSchema.properties.data
+      return { data: [exampleOf(items)], has_more: false, next_cursor: null }
     }
     if (line.startsWith('GET /usage')) {
       const csv = 'day,jobs\r\n2026-08-11,2\r\n'

@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Run, SubmitSettings } from '../../../services/client/run.ts'
 import { interruptRun, submitFile } from '../../../services/client/submit.ts'
-import { CommandError, UsageError } from '../../../services/client/terminal.ts'
+import { CommandError } from '../../../services/client/terminal.ts'
 import { newFolder } from '../../support/folder.ts'
 import { rowOf, workbookOf } from '../../support/workbooks.ts'
 import {
@@ -554,10 +554,6 @@ describe('the maximum price of a submission', () => {
     expect(plain.messages.join()).not.toMatch(/estimate|Expected/)
   })
 
-  it('needs --yes without a terminal', async () => {
-    await expect(submit(createFakeService(), { yes: false })).rejects.toThrow(UsageError)
-  })
-
   it('above the balance is an error with the missing amount', async () => {
     await expect(submit(createFakeService({ availableMicros: 49 }))).rejects
       .toThrow('402 insufficient_balance: the maximum price is $0.00005, the available balance ' +
@@ -603,12 +599,6 @@ describe('a failed submission', () => {
     const done = submit(service)
     expect([(await done).completed, service.jobs.length, readOutput()]).toEqual([true, 3, expected])
     expect(done.messages.filter(line => line.includes('waiting for one to end'))).toHaveLength(1)
-  })
-
-  it('of a job is reported in the summary', async () => {
-    const summary = await submit(createFakeService({ endAs: 'cancelled' }))
-    expect([summary.completed, summary.jobs[0]?.status]).toEqual([false, 'cancelled'])
-    expect(readOutput()).toBe(expected)
   })
 
   it.each<[string, Partial<SubmitSettings>, string]>([

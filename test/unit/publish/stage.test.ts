@@ -109,12 +109,8 @@ describe('publish', () => {
     expect(await decide(other)).toEqual({ completes: [other], emits: [] })
   })
 
-  it('gives up on a job of a partner that no store has', async () => {
-    const { decide, targets } = createScenario([first], { findJob: async () => undefined })
-    expect([await decide(), targets]).toEqual([{ ...finished, dead: 'job_lost' }, []])
-  })
-
   it.each<[string, readonly (FeedRows | Error)[], Partial<PublishDeps>, string, sent: number]>([
+    ['no record in any store', [first], { findJob: async () => undefined }, 'job_lost', 0],
     ['lost contacts', [lost, first], {}, 'contacts_lost', 2],
     ['lost results', [new LostResultsError('gone')], {}, 'results_lost', 0],
     ['an unknown partner', [first], { partners: { keysOf: async () => undefined, find } },
