@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
 import {
-  containerOf, everyProgram, json, minimal, render, type Manifest,
+  containerOf, everyProgram, json, minimal, named, RELEASE, render, type Manifest,
 } from '../support/deploy/chart.ts'
 
-const RELEASE = 'vj-verification-jobs'
 const BROKERS = ['b-1.example.com', '*.kafka.example.com']
 
 type NamedEgress = {
@@ -13,8 +12,6 @@ type NamedEgress = {
 }
 type Rule = { readonly to: readonly unknown[], readonly ports?: readonly object[] }
 
-const named = (manifests: readonly Manifest[], kind: string, name: string) =>
-  manifests.find(one => one.kind === kind && one.metadata.name === `${RELEASE}-${name}`)
 const egressOf = (manifests: readonly Manifest[], name: string) =>
   (named(manifests, 'NetworkPolicy', name)?.spec.egress ?? []) as readonly Rule[]
 const namesOf = (manifests: readonly Manifest[], name: string) =>

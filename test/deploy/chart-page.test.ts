@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
-import { containerOf, minimal, production, render, type Manifest } from '../support/deploy/chart.ts'
+import {
+  containerOf, envOf, minimal, production, RELEASE, render, type Manifest,
+} from '../support/deploy/chart.ts'
 
 type ServiceSpec = {
   readonly clusterIP?: string
@@ -17,7 +19,6 @@ type IngressSpec = {
   }[]
 }
 
-const RELEASE = 'vj-verification-jobs'
 const COLLECTOR = 'http://collector.observability:4318'
 const TRACES = {
   OTEL_EXPORTER_OTLP_ENDPOINT: COLLECTOR,
@@ -29,8 +30,6 @@ const named = <S>(manifests: readonly Manifest[], kind: string, name: string): S
   manifests.find(one => one.kind === kind && one.metadata.name === name)?.spec as S
 const deployments = (manifests: readonly Manifest[]) =>
   manifests.filter(({ kind }) => kind === 'Deployment')
-const valueOf = (manifest: Manifest, key: string) =>
-  containerOf(manifest).env.find(({ name }) => name === key)?.value
 
 /** Deployments whose pods a selector finds. */
 const found = (manifests: readonly Manifest[], selector: Readonly<Record<string, string>>) =>
@@ -45,7 +44,7 @@ describe.each([
     metadata.name === `${RELEASE}-page`) as Manifest
 
   it('finds the metrics of every pod of every stage by one name', () => {
-    const target = new URL(valueOf(page, 'METRICS_TARGETS') ?? '')
+    const target = new URL(envOf(page).METRICS_TARGETS ?? '')
     const service = named<ServiceSpec>(manifests, 'Service', target.hostname)
     expect([target.protocol, target.pathname]).toEqual(['http:', '/metrics'])
     expect(service).toMatchObject({ clusterIP: 'None', publishNotReadyAddresses: true })
@@ -81,12 +80,12 @@ describe.each([
   })
 
   it('calls the API through its service, which trusts it like any proxy', () => {
-    const interfaces = new URL(valueOf(page, 'API_URL') ?? '')
+    const interfaces = new URL(envOf(page).API_URL ?? '')
     const { selector } = named<ServiceSpec>(manifests, 'Service', interfaces.hostname)
     const [ingest, ...others] = found(manifests, selector)
     expect([interfaces.pathname, others]).toEqual(['/api/v1', []])
-    expect(valueOf(ingest as Manifest, 'TRUSTED_PROXIES')).toBe('10.244.0.0/16')
-    expect(valueOf(page, 'TRUSTED_PROXIES')).toBe('10.244.0.0/16')
+    expect(envOf(ingest as Manifest).TRUSTED_PROXIES).toBe('10.244.0.0/16')
+    expect(envOf(page).TRUSTED_PROXIES).toBe('10.244.0.0/16')
   })
 })
 
@@ -96,7 +95,7 @@ describe('the page in the chart', () => {
     const manifests = await render(
       [...minimal, '--set', `stages.page.config.METRICS_TARGETS=${target}`])
     const page = deployments(manifests).find(({ metadata }) => metadata.name.endsWith('-page'))
-    expect(valueOf(page as Manifest, 'METRICS_TARGETS')).toBe(target)
+    expect(envOf(page as Manifest).METRICS_TARGETS).toBe(target)
   })
 
   it('is reached from outside over TLS, by a host of its own', async () => {
@@ -124,14 +123,14 @@ describe('traces in the chart', () => {
       ...minimal, ...settings.flatMap(([key, value]) => ['--set', `config.${key}=${value}`]),
     ])
     const all = deployments(manifests)
-    expect(all.map(one => settings.map(([key]) => [key, valueOf(one, key)])))
+    expect(all.map(one => settings.map(([key]) => [key, envOf(one)[key]])))
       .toEqual(all.map(() => settings))
     expect(reaching(manifests)).toEqual(all.map(({ metadata }) => metadata.name).toSorted())
   })
 
   it('are neither sent nor let out otherwise', async () => {
     const manifests = await render()
-    expect(deployments(manifests).map(one => valueOf(one, 'OTEL_EXPORTER_OTLP_ENDPOINT')))
+    expect(deployments(manifests).map(one => envOf(one).OTEL_EXPORTER_OTLP_ENDPOINT))
       .toEqual(deployments(manifests).map(() => undefined))
     expect(reaching(manifests)).toEqual([])
   })
@@ -146,7 +145,7 @@ describe('TLS in the chart with production values', () => {
       const { env, volumeMounts } = containerOf(pod)
       const plain = env.filter(({ name, value }) => name.endsWith('_URL') && value !== undefined)
       expect(plain.map(({ name }) => name).filter(name => name !== 'API_URL')).toEqual([])
-      const file = valueOf(pod, 'NODE_EXTRA_CA_CERTS') ?? ''
+      const file = envOf(pod).NODE_EXTRA_CA_CERTS ?? ''
       const mount = volumeMounts.find(({ mountPath }) => file === `${mountPath}/ca.crt`)
       expect(pod.spec.template.spec.volumes).toContainEqual({
         name: mount?.name,

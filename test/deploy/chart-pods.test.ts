@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { STAGES } from '../../services/topology.ts'
 import {
-  containerOf, faultsOf, helm, isOfKubernetes, isProgram, json, minimal, podOf, render,
+  containerOf, envOf, faultsOf, helm, isOfKubernetes, isProgram, json, minimal, podOf, render,
   type Manifest,
 } from '../support/deploy/chart.ts'
 import { configFaults, programOf, readChartPrograms } from '../support/deploy/deployed.ts'
@@ -33,8 +33,6 @@ const SHARED = {
 }
 
 const podsOf = (manifests: readonly Manifest[]) => manifests.filter(isProgram)
-const envOf = (pod: Manifest) => Object.fromEntries(containerOf(pod).env
-  .map(({ name, value, valueFrom }) => [name, value ?? valueFrom?.secretKeyRef?.key ?? '']))
 const named = (manifests: readonly Manifest[], name: string) =>
   podsOf(manifests).find(({ metadata }) => metadata.name.endsWith(`-${name}`)) as Manifest
 

@@ -3,14 +3,14 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { PROCESS_KEYS } from '../../services/topology.ts'
 import {
-  containerOf, faultsOf, helm, isOfKubernetes, isProgram, json, minimal, render, type Manifest,
+  containerOf, faultsOf, helm, isOfKubernetes, isProgram, json, minimal, named, RELEASE, render,
+  type Manifest,
 } from '../support/deploy/chart.ts'
 import { newFolder } from '../support/folder.ts'
 import { blocksOf } from '../support/guides/guide.ts'
 import { root } from '../support/sources.ts'
 
 const PAGE = 'deploy/docs/root-keys.md'
-const RELEASE = 'vj-verification-jobs'
 const ROLE = 'eks.amazonaws.com/role-arn'
 const VAULT = { ports: [8200], to: [{ podSelector: { matchLabels: { app: 'vault' } } }] }
 const POD_IDENTITY = { ports: [80], to: [{ ipBlock: { cidr: '169.254.170.23/32' } }] }
@@ -41,8 +41,7 @@ const owners = [
 
 const manifests = await render(values)
 
-const named = (kind: string, name: string) => manifests.find(one =>
-  one.kind === kind && one.metadata.name === `${RELEASE}-${name}`) as Manifest
+const found = (kind: string, name: string) => named(manifests, kind, name) as Manifest
 const namesOf = (kind: string, isSo: (manifest: Manifest) => boolean) => manifests
   .filter(one => one.kind === kind && isSo(one)).map(({ metadata }) => metadata.name).toSorted()
 const pods = () => manifests.filter(isProgram)
@@ -86,10 +85,10 @@ describe('the chart with root keys in AWS KMS or Vault', () => {
     const accounts = pods().map(({ metadata }) => metadata.name)
       .filter(name => !name.endsWith('-provision-rules')).toSorted()
     expect(namesOf('ServiceAccount', () => true)).toEqual(accounts)
-    const used = (name: string) => named('Deployment', name).spec.template.spec
+    const used = (name: string) => found('Deployment', name).spec.template.spec
     expect(used('deliver')).toMatchObject({ serviceAccountName: `${RELEASE}-deliver` })
     expect(used('settle')).toMatchObject({ serviceAccountName: `${RELEASE}-settle` })
-    expect(named('ServiceAccount', 'deliver').metadata.annotations)
+    expect(found('ServiceAccount', 'deliver').metadata.annotations)
       .toEqual({ [ROLE]: 'arn:aws:iam::111122223333:role/deliver' })
     expect(namesOf('ServiceAccount', ({ metadata }) => ROLE in (metadata.annotations ?? {})))
       .toEqual([`${RELEASE}-deliver`])
@@ -99,10 +98,10 @@ describe('the chart with root keys in AWS KMS or Vault', () => {
     const hasVolume = ({ spec }: Manifest) =>
       JSON.stringify(spec.template.spec.volumes).includes(JSON.stringify(VOLUME))
     expect(namesOf('Deployment', hasVolume)).toEqual([`${RELEASE}-deliver`])
-    const deliver = named('Deployment', 'deliver')
+    const deliver = found('Deployment', 'deliver')
     expect(containerOf(deliver).volumeMounts).toContainEqual(MOUNT)
     expect(deliver.spec.template.metadata).toMatchObject({ annotations: { a: 'all', b: 'own' } })
-    expect(named('Deployment', 'settle').spec.template.metadata)
+    expect(found('Deployment', 'settle').spec.template.metadata)
       .toMatchObject({ annotations: { a: 'all', b: 'all' } })
   })
 

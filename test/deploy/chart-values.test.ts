@@ -3,14 +3,13 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { topicConfig } from '../../services/runtime/kafka/admin.ts'
 import {
-  containerOf, faultsOf, isProgram, PLACES, podOf, render, type Manifest,
+  containerOf, faultsOf, isProgram, named, PLACES, podOf, RELEASE, render, type Manifest,
 } from '../support/deploy/chart.ts'
 import { configFaults, readChartPrograms } from '../support/deploy/deployed.ts'
 import { root } from '../support/sources.ts'
 import { yamlOf } from '../support/deploy/yaml.ts'
 
 const CHART = join(root, 'deploy/helm/verification-jobs')
-const RELEASE = 'vj-verification-jobs'
 const ADDRESSES = [
   'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
 ]
@@ -58,10 +57,10 @@ describe.each(Object.keys(PLACES) as (keyof typeof PLACES)[])('values for %s', p
     const made = [guide, ...textsOf(place)].flatMap(text =>
       [...text.matchAll(/create secret (?:generic|tls) (\S+)/g)].map(([, name]) => name))
     const manifests = JSON.stringify(await render(PLACES[place]))
-    const named = [...manifests.matchAll(/"secret(?:Name":|KeyRef":\{[^}]*"name":)"([^"]+)"/g)]
+    const used = [...manifests.matchAll(/"secret(?:Name":|KeyRef":\{[^}]*"name":)"([^"]+)"/g)]
       .map(([, name]) => name)
-    expect(new Set(named).size).toBeGreaterThan(0)
-    expect([...new Set(named)].filter(name => !made.includes(name))).toEqual([])
+    expect(new Set(used).size).toBeGreaterThan(0)
+    expect([...new Set(used)].filter(name => !made.includes(name))).toEqual([])
   })
 
   it('have commands make topics of partners as provision makes the others', async () => {
@@ -72,6 +71,7 @@ describe.each(Object.keys(PLACES) as (keyof typeof PLACES)[])('values for %s', p
     expect(settingsOf('admin')).toEqual(settingsOf('provision'))
     if (place === 'laptop') return
     expect(settingsOf('admin')).toContainEqual({ name: 'TOPIC_REPLICATION', value: '3' })
+    expect(settingsOf('admin')).toContainEqual({ name: 'TOPIC_MIN_INSYNC', value: '2' })
     expect(settingsOf('admin')).toContainEqual({ name: 'KAFKA_ACCESS_RULES', value: 'off' })
   })
 
@@ -128,8 +128,7 @@ describe('the schema registry beside managed brokers', () => {
     'answers where values for %s expect it, to pods of the chart alone', async place => {
       const manifests = await render(PLACES[place])
       const { labels } = podOf(manifestOf('Deployment')).metadata
-      const provision = manifests.find(({ kind, metadata }) =>
-        kind === 'NetworkPolicy' && metadata.name === `${RELEASE}-provision`)
+      const provision = named(manifests, 'NetworkPolicy', 'provision')
       expect(provision?.spec.egress).toContainEqual({
         to: [{ podSelector: { matchLabels: labels } }], ports: [{ port: 8080, protocol: 'TCP' }],
       })

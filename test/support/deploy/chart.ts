@@ -6,6 +6,8 @@ import { root } from '../sources.ts'
 import { yamlOf } from './yaml.ts'
 
 const chart = join(root, 'deploy/helm/verification-jobs')
+/** How the release `vj` begins the names of its objects. */
+export const RELEASE = 'vj-verification-jobs'
 /** The one value without which nothing is rendered. */
 export const minimal = ['--set', 'config.TRUSTED_PROXIES=10.244.0.0/16']
 const files = (...names: readonly string[]) =>
@@ -162,6 +164,17 @@ export function podOf ({ metadata, spec }: Manifest): PodTemplate {
 
 /** The container of that pod. */
 export const containerOf = (manifest: Manifest): Container => podOf(manifest).spec.containers[0]
+
+/** The variables of that container: their values, or the keys of the secret that has them. */
+export const envOf = (manifest: Manifest): Readonly<Record<string, string>> =>
+  Object.fromEntries(containerOf(manifest).env.map(({ name, value, valueFrom }) =>
+    [name, value ?? valueFrom?.secretKeyRef?.key ?? '']))
+
+/** An object of the release, by the end of its name. */
+export const named = (
+  manifests: readonly Manifest[], kind: string, name: string
+): Manifest | undefined => manifests.find(({ kind: of, metadata }) =>
+  of === kind && metadata.name === `${RELEASE}-${name}`)
 
 /** Whether Kubernetes itself has the kind of a manifest. */
 export const isOfKubernetes = ({ apiVersion }: Manifest): boolean =>
