@@ -1,11 +1,9 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { createServer } from 'node:net'
 import { performance } from 'node:perf_hooks'
-import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createSender } from '../../../services/deliver/sender.ts'
 import { startOddReceivers } from '../../support/webhooks/odd-receivers.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
-import { listen } from '../../support/listen.ts'
 
 const open = { allowHttp: true, allowLoopback: true, timeoutMs: 300_000 }
 const request = { headers: { 'content-type': 'application/json', 'x-a': 'b' }, body: '{"a":"é"}' }
@@ -26,6 +24,7 @@ const receiver = await startReceiver((response, { path }) => {
   }
   if (status === 'stall') return response.writeHead(200).write('a')
   if (status === '429') response.setHeader('retry-after', '7')
+  if (status === '302') response.setHeader('location', '/no')
   response.writeHead(Number(status)).end('text')
 })
 const url = `http://127.0.0.1:${receiver.port}`
@@ -56,6 +55,26 @@ describe('a webhook sender', () => {
     expect(await send(`${url}/503`)).toEqual(answered(503))
     expect(await send(`${url}/429`)).toEqual(answered(429, 7_000))
     expect(await send(`${url}/410`)).toEqual(answered(410))
+  })
+
+  it('follows no redirect', async () => {
+    expect(await send(`${url}/302`)).toEqual(answered(302))
+    expect(receiver.received.filter(({ path }) => path === '/no')).toEqual([])
+  })
+
+  it.each([
+    ['sends a gigabyte', answered(200)],
+    ['sends a bomb', answered(200)],
+    ['resets in its body', answered(200)],
+    ['sends headers without end', failed('connection_error')],
+    ['changes the protocol', failed('connection_error')],
+    ['is garbage', failed('connection_error')],
+    ['leaves at once', failed('connection_error')],
+    ['resets', failed('connection_error')],
+  ])('is held up by no receiver that %s', async (name, answer) => {
+    expect(await send(`http://127.0.0.1:${odd.ports[name]}/`)).toEqual(answer)
+    // It is disconnected once its response is known.
+    expect(odd.pouredBytes()).toBeLessThan(64 * 1_024 * 1_024)
   })
 
   it('takes the final response after interim ones, which it did not ask for', async () => {
@@ -112,10 +131,8 @@ describe('a failed webhook attempt', () => {
   })
 
   it('has the reason connection_error or tls_error without HTTP or TLS', async () => {
-    const rude = createServer(socket => socket.end('220 mail.example ESMTP\r\n'))
-    const port = await listen(rude)
-    afterAll(() => { rude.close() })
-    expect(await send(`http://127.0.0.1:${port}/`)).toEqual(failed('connection_error'))
+    const { 'is not trusted': untrusted } = odd.ports
+    expect(await send(`https://127.0.0.1:${untrusted}/`)).toEqual(failed('tls_error'))
     expect(await send(`https://127.0.0.1:${receiver.port}/`)).toEqual(failed('tls_error'))
     expect(await send('http://127.0.0.1:1/')).toEqual(failed('connection_error'))
     expect(await send('nonsense')).toEqual(failed('connection_error'))
