@@ -224,7 +224,7 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 180,
     stack: true,
     files: [...LONG],
-    fullEnv: { FORGERIES: '1000', MEMORY_JOBS: '10' },
+    fullEnv: { FORGERIES: '1000' },
   },
   {
     name: 'mailboxes',
