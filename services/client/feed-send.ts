@@ -320,7 +320,9 @@ async function * readContactRows (
 ): AsyncIterable<FileContact> {
   let input: string | undefined
   let reference: string | undefined
+  let row = 0
   for await (const record of records) {
+    row++
     if (input === undefined) {
       const names = Object.keys(record)
       input = selectField(names, { file, named: column, usual: INPUT_NAMES })
@@ -333,9 +335,9 @@ async function * readContactRows (
       onFields({ input, reference })
     }
     yield {
-      input: toText(record[input]),
-      reference: reference === undefined ? undefined : toText(record[reference]),
-      countryCode: toText(record['countryCode']) || undefined,
+      input: readText(record, input, row),
+      reference: reference === undefined ? undefined : readText(record, reference, row),
+      countryCode: readText(record, 'countryCode', row) || undefined,
     }
   }
 }
@@ -355,9 +357,14 @@ function selectField (
   throw new CommandError(`${file} has no field ${named}. The fields are: ${names.join(', ')}.`)
 }
 
-function toText (value: unknown): string {
+/** Throws CommandError for a number that is another one than in the file, as JSON reads it. */
+function readText (record: Fields, field: string, row: number): string {
+  const value = record[field]
   if (typeof value === 'string') return value
-  return typeof value === 'number' ? String(value) : ''
+  if (typeof value !== 'number') return ''
+  if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return String(value)
+  throw new CommandError(`Row ${row} of the file has a number as ${field} that is not exact in ` +
+    'JSON. Write it in quotes.')
 }
 
 /** A record, and about where it ends in the file. */

@@ -277,6 +277,8 @@ describe('a file of contacts', () => {
     ['d.csv', '\ufffe\u0000a', {}, 'binary file'],
     ['e.ndjson', '{"input":"1"}\n[1]\n', {}, 'line 2 is not a JSON object'],
     ['f.txt', '', {}, 'Use .csv, .ndjson or .jsonl'],
+    ['g.ndjson', '{"input":"1","id":"a"}\n{"input":"1","id":9007199254740993}\n', {},
+      'Row 2 of the file has a number as id that is not exact in JSON. Write it in quotes.'],
   ])('%s with %j is rejected with the reason', async (name, text, options, why) => {
     await expect(read(name, text, options)).rejects.toThrow(why)
   })
