@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { canonicalEmail } from '../../services/normalize/canonical.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
 import { startDnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
@@ -7,45 +6,22 @@ import { startMailServers, type MailServer } from '../support/mail/mail-servers.
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { request, smtpProviderOf } from '../support/mail/smtp-probe.ts'
 
-/** The replies of a real server with ordinary mailboxes, by the local part. */
+/**
+ * One reply of each meaning, by the local part, of a real server with ordinary mailboxes: what others
+ * mean is in `test/unit/verify/mailboxes/replies.test.ts` and `test/accuracy`.
+ */
 const REFUSALS: Readonly<Record<string, string>> = {
   nobody: '550 5.1.1 No such user here',
-  moved: '550 5.1.6 Mailbox has moved, no forwarding address',
-  syntax: '501 5.1.3 Bad destination mailbox address syntax',
-  disabled: '550 5.2.1 Mailbox disabled, not accepting messages',
   plain: '550 Requested action not taken: mailbox unavailable',
-  elsewhere: '551 User not local',
-  odd: '553 Requested action not taken: mailbox name not allowed here',
-  edge: '550 5.4.1 Recipient address rejected: Access denied. [AM6EUR05.prod.mail.example]',
-  inactive: '550 5.5.0 Requested action not taken: mailbox unavailable',
   full: '552 5.2.2 Mailbox full',
-  'full-later': '452 4.2.2 Mailbox full',
   'full-words': '552 Requested mail action aborted: exceeded storage allocation',
   grey: '451 4.7.1 Greylisting in action, please come back later',
-  'grey-plain': '450 Requested mail action not taken: mailbox unavailable',
   busy: '421 4.3.2 Service shutting down',
   room: '452 4.3.1 Insufficient system storage',
   blocked: '550 5.7.1 Message rejected due to local policy',
-  listed: '550 Service unavailable; client host blocked using zen.spamhaus.org',
-  'listed-later': '450 4.7.1 Client host listed at bl.spamcop.net',
-  relay: '550 Relaying denied',
-  sender: '550 5.1.8 Sender address has a bad domain',
-  address: '550 5.1.0 Address rejected by policy',
-  spam: '550 spam@mail.org: no such user',
-  transaction: '554 Transaction failed',
-  encrypt: '530 5.7.0 Must issue a STARTTLS command first',
-  parameter: '555 Parameters not recognized',
-  sequence: '503 Bad sequence of commands',
-  routing: '550 5.4.4 Unable to route',
   nullmx: '550 5.1.10 Recipient address has null MX',
+  'nomail-words': '550 the domain of the recipient was vacated',
   odd550: '550 Something odd',
-  hash: '550 #5.1.0 Address rejected.',
-  access: '550 #5.7.1 Your access to submit messages to this e-mail system has been rejected.',
-  rate: '550-5.2.1 The user you are trying to contact is receiving mail at a rate that\r\n' +
-    '550-5.2.1 prevents additional messages from being delivered.',
-  contradicts: '550 5.7.1 No such user!',
-  'full-hash': '552 sorry, mailbox is over quota temporarily (#5.1.1)',
-  domain: '556 Domain does not accept mail',
 }
 
 /** Real people of the servers that refuse all names they don't have. */
@@ -144,55 +120,30 @@ const MAIL_ZONES: Readonly<Record<string, Zone>> = {
 }
 
 /**
- * An input and `status reason confidence`, `later` when it is to be retried; then the columns
+ * An address and `status reason confidence`, `later` when it is to be retried; then the columns
  * that say true by their name, those that say false with a minus (`catch_all` and `mx_found` are
  * blank otherwise, `disposable`, `role` and `free` false), and a suggestion.
  */
-type Situation = readonly [input: string, expected: string, columns?: string]
+type Situation = readonly [address: string, expected: string, columns?: string]
 
 const deliverable = 'valid deliverable 95'
 const exact = '-catch_all mx_found'
 
 const MAILBOXES_TABLE: readonly Situation[] = [
-  // Spelling, decided without any lookup.
-  ['', 'preflight empty'],
-  ['jane', 'preflight not_an_email'],
-  ['@mail.org', 'preflight not_an_email'],
-  ['jane@', 'preflight invalid_domain'],
-  ['jane@@mail.org', 'preflight not_an_email'],
-  ['jane doe@mail.org', 'preflight not_an_email'],
-  ['.jane@mail.org', 'preflight not_an_email'],
-  ['jane..doe@mail.org', 'preflight not_an_email'],
-  ['jane@mail..org', 'preflight invalid_domain'],
-  ['jane@-mail.org', 'preflight invalid_domain'],
-  ['jane@localhost', 'preflight invalid_domain'],
-  ['jane@192.0.2.1', 'preflight invalid_domain'],
-  ['jane\u0000@mail.org', 'preflight control_character'],
-  ['jane\r\nRCPT TO:<x@mail.org>@mail.org', 'preflight control_character'],
-  ['ja\u200bne@mail.org', 'preflight hidden_character'],
-  [`${'a'.repeat(65)}@mail.org`, 'preflight local_part_too_long'],
-  [`jane@${'a'.repeat(64)}.org`, 'preflight invalid_domain'],
-  [`jane@${'a.'.repeat(124)}org`, 'preflight address_too_long'],
   // The replies of a server that has mailboxes.
   ['jane@mail.org', deliverable, exact],
-  ['  jane@mail.org ', deliverable, exact],
-  ['jane(comment)@mail.org', deliverable, exact],
-  ['Jane <jane@mail.org>', deliverable, exact],
-  ['mailto:jane@mail.org', deliverable, exact],
-  ['"jane"@mail.org.', deliverable, exact],
   ['jane@under_score.org', deliverable, exact],
   ['jane@[93.184.200.1]', deliverable, '-catch_all -mx_found'],
   ['mallory@[93.184.200.1]', 'invalid mailbox_not_found 95', '-mx_found'],
   ['jane@[192.0.2.1]', 'invalid reserved_domain 100'],
   ['jane@[IPv6:2001:db8::1]', 'invalid reserved_domain 100'],
-  ['jane@MAIL.ORG', deliverable, exact],
   ['JANE@mail.org', deliverable, exact],
   ['jane+news@mail.org', deliverable, exact],
   ['jane.doe@mail.org', deliverable, exact],
   ['o\'brien@mail.org', deliverable, exact],
   ['!#$%&*/=?^_`{|}~-@mail.org', deliverable, exact],
   [`${'a'.repeat(64)}@mail.org`, deliverable, exact],
-  ['jane@b\u00fccher.org', deliverable, exact],
+  ['jane@xn--bcher-kva.org', deliverable, exact],
   ['j\u00fcrgen@mail.org', deliverable, exact],
   ['j\u00fcrgen@plain.org', 'unknown unclear_answer 0', 'mx_found'],
   ['"a@b"@quoted.org', deliverable, exact],
@@ -202,43 +153,17 @@ const MAILBOXES_TABLE: readonly Situation[] = [
   ['jane@plain.org', deliverable, exact],
   ['jane@mx.mail.org', deliverable, '-catch_all -mx_found'],
   ['nobody@mail.org', 'invalid mailbox_not_found 95', 'role mx_found'],
-  ['moved@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
-  ['syntax@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
-  ['disabled@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
-  ['edge@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
   // By the words of the reply alone.
   ['plain@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
-  ['elsewhere@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
-  ['odd@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
-  ['inactive@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
-  ['spam@mail.org', 'invalid mailbox_not_found 60', 'role mx_found'],
-  ['contradicts@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
-  ['hash@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
   ['odd550@mail.org', 'unknown unclear_answer 0', 'mx_found'],
-  ['rate@mail.org', 'unknown unclear_answer 0', 'mx_found'],
   ['nullmx@mail.org', 'invalid no_mail_service 95', 'mx_found'],
-  ['domain@mail.org', 'invalid no_mail_service 95', 'role mx_found'],
+  ['nomail-words@mail.org', 'invalid no_mail_service 60', 'mx_found'],
   ['full@mail.org', 'risky mailbox_full 80', 'mx_found'],
-  ['full-later@mail.org', 'risky mailbox_full 80', 'mx_found'],
   ['full-words@mail.org', 'risky mailbox_full 60', 'mx_found'],
-  ['full-hash@mail.org', 'risky mailbox_full 60', 'mx_found'],
   ['grey@mail.org', 'unknown greylisted 0 later', 'mx_found'],
-  ['grey-plain@mail.org', 'unknown greylisted 0 later', 'mx_found'],
   ['busy@mail.org', 'unknown greylisted 0 later', 'mx_found'],
   ['room@mail.org', 'unknown greylisted 0 later', 'mx_found'],
   ['blocked@mail.org', 'unknown blocked 0 later', 'mx_found'],
-  ['listed@mail.org', 'unknown blocked 0 later', 'mx_found'],
-  ['listed-later@mail.org', 'unknown blocked 0 later', 'mx_found'],
-  ['relay@mail.org', 'unknown blocked 0 later', 'mx_found'],
-  ['sender@mail.org', 'unknown blocked 0 later', 'mx_found'],
-  ['address@mail.org', 'unknown blocked 0 later', 'mx_found'],
-  ['access@mail.org', 'unknown blocked 0 later', 'mx_found'],
-  // The reply says nothing at all.
-  ['transaction@mail.org', 'unknown unclear_answer 0', 'mx_found'],
-  ['encrypt@mail.org', 'unknown blocked 0 later', 'mx_found'],
-  ['parameter@mail.org', 'unknown unclear_answer 0', 'mx_found'],
-  ['sequence@mail.org', 'unknown unclear_answer 0', 'mx_found'],
-  ['routing@mail.org', 'unknown unclear_answer 0', 'mx_found'],
   // Lists.
   ['sales@mail.org', 'risky role_address 79', 'role -catch_all mx_found'],
   ['info+x@mail.org', 'invalid mailbox_not_found 95', 'role mx_found'],
@@ -334,32 +259,25 @@ const isSilent = (address: string) => /@(silent|slow-rcpt)\.org$/.test(address)
 /** The socket of a resolver loses what more would ask at once, and each question waits a minute. */
 const AT_A_TIME = 16
 
-async function verdicts (inputs: readonly string[]) {
-  const canonical = inputs.map((input) => canonicalEmail(input))
-  const rows = canonical.flatMap((it, row) => it.ok ? [{ row, canonical: it.canonical }] : [])
-  const answers: ProviderAnswer[] = []
-  for (let from = 0; from < rows.length; from += AT_A_TIME) {
+async function verdicts (addresses: readonly string[]) {
+  const answers: ReturnType<typeof seen>[] = []
+  for (let from = 0; from < addresses.length; from += AT_A_TIME) {
     // Each by a provider of its own: what a server says of us in one session counts in others.
-    const some = await Promise.all(rows.slice(from, from + AT_A_TIME).map(async row => {
-      const setting = isSilent(row.canonical) ? { replyTimeoutMs: 200 } : {}
-      return await smtpProviderOf({ dns, mail }, setting).check([row], request([])[1])
-    }))
-    answers.push(...some.flat())
+    answers.push(...await Promise.all(addresses.slice(from, from + AT_A_TIME).map(async address => {
+      const setting = isSilent(address) ? { replyTimeoutMs: 200 } : {}
+      const [answer] = await smtpProviderOf({ dns, mail }, setting).check(...request([address]))
+      return seen(answer!)
+    })))
   }
-  const byRow = new Map(answers.map((answer) => [answer.row, answer]))
-  return inputs.map((input, row) => {
-    const answer = byRow.get(row)
-    const form = canonical[row]
-    if (answer !== undefined) return [input, ...seen(answer)]
-    return [input, `preflight ${form?.ok === false ? form.reason : 'unanswered'}`, '']
-  })
+  return answers
 }
 
 describe('an e-mail address', () => {
   it('has the expected verdict in every situation, with real servers', async () => {
-    expect(MAILBOXES_TABLE.length).toBeGreaterThanOrEqual(60)
-    expect(await verdicts(MAILBOXES_TABLE.map(([input]) => input)))
-      .toEqual(MAILBOXES_TABLE.map(([input, expected, columns = '']) => [input, expected, columns]))
+    const answers = await verdicts(MAILBOXES_TABLE.map(([address]) => address))
+    expect(MAILBOXES_TABLE.map(([address], row) => [address, ...answers[row]!]))
+      .toEqual(MAILBOXES_TABLE.map(([address, expected, columns = '']) =>
+        [address, expected, columns]))
   })
 
   it('gets no mail: servers receive few verbs, the null sender and the service name', async () => {

@@ -138,7 +138,8 @@ describe('an e-mail address', () => {
     ],
     not_an_email: [
       'ja\u2003ne@x.org', 'plainaddress', '+1 212 736 5000', '@no-local.org', 'two@@at.org',
-      'a@b@c.org', 'a b@c.org', 'a..b@c.org', '.jane@docomo.ne.jp', 'x400:jane@x.org',
+      'a@b@c.org', 'a b@c.org', 'a..b@c.org', '.jane@x.org', '.jane@docomo.ne.jp',
+      'x400:jane@x.org',
       'Jane <jane@x.org> [mailto:joe@x.org]', 'joe@x.org [mailto:jane@x.org]',
       'a@x.org, b@x.org', '"open@x.org',
       'Jane <jane@x.org', 'Jane <jane@x.org> Doe', 'jane@x.org <joe@x.org>',
@@ -146,7 +147,7 @@ describe('an e-mail address', () => {
     ],
     invalid_domain: [
       'user@[127.0.0.1', 'user@[127.0.0.256]', 'user@[IPv6:127.0.0.1]', 'user@[x.org]', 'user@',
-      'user@-bad.org', 'user@exam ple.org', 'user@.org', 'user@x.org..', 'user@x.com©',
+      'user@-bad.org', 'user@exam ple.org', 'user@.org', 'user@x..org', 'user@x.org..', 'user@x.com©',
       'user@127.0.0.1', 'user@x.123', 'user@yy--0.com', 'root@localhost', 'jane@gmail',
       'jane@xn--0.com', 'jane@xn--zzzzzzzzzzzz.com', 'user@_dmarc.x.org', 'user@x.or_g',
       `user@${'a'.repeat(64)}.org`,
