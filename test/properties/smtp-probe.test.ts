@@ -4,12 +4,10 @@ import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { factoriesOf } from '../../services/verify/main.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
-import { createEgress } from '../../services/verify/mailboxes/egress.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { startMailServers, type MailServer } from '../support/mail/mail-servers.ts'
 import { createOpenMemory } from '../support/mail/mail-hosts.ts'
-import { startProxy } from '../support/mail/proxies.ts'
 import { type ProbeSetting, request, smtpProviderOf } from '../support/mail/smtp-probe.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 
@@ -250,76 +248,20 @@ describe('the test with a made-up name', () => {
   })
 })
 
-describe('a session with a mail server', () => {
-  it('asks for the rows of many domains and tenants, in turns', async () => {
-    const { provider, rcpt, dialled } = await setUp(
-      { 'mx.busy.org': { recipients: onlyJanes } }, { 'other.org': { mx: [[10, 'mx.busy.org']] } })
-    const { check } = provider()
-    const [rows, options] = request(janes(15, 'busy.org'))
-    const [others] = request(janes(2, 'other.org'))
-    const both = await Promise.all([
-      check(rows, { ...options, tenant: 'large:live' }),
-      check(others, { ...options, tenant: 'small:live' }),
-    ])
-    expect(said(both.flat())).toEqual(Array(17).fill('valid deliverable'))
-    expect(dialled).toHaveLength(1)
-    const asked = rcpt('mx.busy.org').filter(line => line.startsWith('RCPT jane'))
-    expect(asked.slice(0, 4).filter(line => line.endsWith('@other.org'))).toHaveLength(2)
-  })
-
-  it('sends recipients at once to a server that offers PIPELINING', async () => {
-    const { provider, mail } = await setUp({
-      'mx.fast.org': {
-        script: {
-          EHLO: '250-hi\r\n250 PIPELINING',
-          RCPT: line => line.includes('<jane') ? '250 ok' : '550 5.1.1 unknown',
-        },
-      },
-    })
-    const answers = await provider().check(...request([...janes(12, 'fast.org'), 'x@fast.org']))
-    expect(said(answers))
-      .toEqual([...Array(12).fill('valid deliverable'), 'invalid mailbox_not_found'])
-    expect(mail.heard.get('mx.fast.org')?.filter(line => line.startsWith('MAIL'))).toHaveLength(1)
-  })
-
-  it('learns how many recipients a server takes before it ends the session', async () => {
-    const taken: number[] = []
-    const { provider } = await setUp({
-      'mx.five.org': {
-        recipients: (address, connection) => {
-          taken[connection] = (taken[connection] ?? 0) + 1
-          return taken[connection] > 5 ? '421 4.7.0 Too many recipients' : onlyJanes(address)
-        },
-      },
-    })
-    const { check } = provider()
-    const [rows, options] = request(janes(12, 'five.org'))
-    const answers = await check(rows, options)
-    const open = answers.filter(({ retry }) => retry !== undefined).map(({ row }) => row)
-    const again = await check(rows.filter(({ row }) => open.includes(row)), options)
-    const all = [...answers.filter(({ row }) => !open.includes(row)), ...again]
-    expect(all.filter(answer => words(answer) === 'valid deliverable').length)
-      .toBeGreaterThanOrEqual(11)
-  })
-
-  it('is not opened beyond the connections of the process', async () => {
-    let running = 0
-    let most = 0
-    const options: RealOptions = {
-      onConnect: (_, done) => {
-        most = Math.max(most, ++running)
-        done()
-      },
-      onClose: () => { running-- },
-    }
-    const servers = Object.fromEntries(Array.from({ length: 6 }, (_, n) =>
-      [`mx.many${n}.org`, { recipients: onlyJanes, options }]))
-    const { provider } = await setUp(servers)
-    const { check } = provider({ connections: 2 })
-    const all = Array.from({ length: 6 }, (_, n) => janes(2, `many${n}.org`)).flat()
-    expect(said(await check(...request(all)))).toEqual(Array(12).fill('valid deliverable'))
-    expect(most).toBe(2)
-  })
+it('a session asks for the rows of many domains and tenants, in turns', async () => {
+  const { provider, rcpt, dialled } = await setUp(
+    { 'mx.busy.org': { recipients: onlyJanes } }, { 'other.org': { mx: [[10, 'mx.busy.org']] } })
+  const { check } = provider()
+  const [rows, options] = request(janes(15, 'busy.org'))
+  const [others] = request(janes(2, 'other.org'))
+  const both = await Promise.all([
+    check(rows, { ...options, tenant: 'large:live' }),
+    check(others, { ...options, tenant: 'small:live' }),
+  ])
+  expect(said(both.flat())).toEqual(Array(17).fill('valid deliverable'))
+  expect(dialled).toHaveLength(1)
+  const asked = rcpt('mx.busy.org').filter(line => line.startsWith('RCPT jane'))
+  expect(asked.slice(0, 4).filter(line => line.endsWith('@other.org'))).toHaveLength(2)
 })
 
 describe('the end of a call', () => {
@@ -428,17 +370,6 @@ describe('connections to mail servers', () => {
     }, { 'firm.org': { mx: [[10, 'mx.busy.org'], [20, 'mx.dead.org']] } })
     expect(said(await provider().check(...request(['jane@firm.org']))))
       .toEqual(['unknown greylisted later'])
-  })
-
-  it('go through a proxy when there is one', async () => {
-    const { provider, mail } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
-    const proxy = await startProxy('socks5', () => mail.portOf('mx.mail.org'))
-    stops.push(proxy.stop)
-    const { connect } = createEgress({ name: 'test', helo: 'a.org', proxy: proxy.address },
-      { port: 25, timeoutMs: 120_000 })
-    const answers = await provider({ connect }).check(...request(['jane@mail.org']))
-    expect(said(answers)).toEqual(['valid deliverable'])
-    expect(proxy.requests).toEqual(['93.184.200.1:25'])
   })
 
   it('are plain, and name the configured sender, if configured', async () => {

@@ -1,4 +1,4 @@
-import { type Connect, createEgressPool } from '../../../services/verify/mailboxes/egress.ts'
+import { createEgressPool } from '../../../services/verify/mailboxes/egress.ts'
 import type { MailHostsOptions } from '../../../services/verify/mailboxes/hosts.ts'
 import type { Probed } from '../../../services/verify/mailboxes/conversation.ts'
 import type { SmtpCaller } from '../../../services/verify/mailboxes/session.ts'
@@ -13,10 +13,8 @@ import { createMailHosts } from './mail-hosts.ts'
 import type { MailServers } from './mail-servers.ts'
 
 export type ProbeSetting = Partial<MailHostsOptions> & {
-  readonly connect?: Connect
   readonly caller?: SmtpCaller
   readonly firstTimeoutMs?: number
-  readonly laterTimeoutMs?: number
 }
 
 /**
@@ -26,20 +24,19 @@ export type ProbeSetting = Partial<MailHostsOptions> & {
 export function smtpProviderOf (
   { dns, mail }: { readonly dns: DnsServer, readonly mail: Pick<MailServers, 'connect'> },
   {
-    firstTimeoutMs = 300_000, laterTimeoutMs = 300_000, connect = mail.connect,
-    caller = { helo: 'probe.verify.org', sender: '' }, ...options
+    firstTimeoutMs = 300_000, caller = { helo: 'probe.verify.org', sender: '' }, ...options
   }: ProbeSetting = {}
 ) {
   const domains = createMailDomains(
     createPatientDns(dns), { keepMs: 300_000, keepNegativeMs: 300_000, maxDomains: 1_000 })
   const hosts = createMailHosts({
-    pool: createEgressPool([{ name: 'probe', caller, connect }]),
+    pool: createEgressPool([{ name: 'probe', caller, connect: mail.connect }]),
     limits: { sessions: 8, sessionsAMinute: 1_000, ratePercent: 100 },
     startTls: true,
     idleMs: 20,
     ...options,
   })
-  return createSmtpProbeProvider({ domains, hosts, firstTimeoutMs, laterTimeoutMs })
+  return createSmtpProbeProvider({ domains, hosts, firstTimeoutMs, laterTimeoutMs: 300_000 })
 }
 
 /** The arguments of a provider's check, in a test that does not abort it. */

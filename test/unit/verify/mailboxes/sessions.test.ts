@@ -205,8 +205,11 @@ describe('the limit of an exchange', () => {
     expect((await memory.exchange(MX, 'probe'))?.limit).toBeUndefined()
   })
 
-  it('is learnt where two sessions end at the same recipient', async () => {
-    const { ask, memory } = await start((_, place) => place === 6 ? 'drop' : NO_MAILBOX)
+  it.each([
+    ['where two sessions end at the same recipient', 'drop'],
+    ['where none is taken after a further MAIL', '452 4.5.3 Too many recipients'],
+  ])('is learnt %s', async (_, reply) => {
+    const { ask, memory } = await start((_address, place) => place > 5 ? reply : NO_MAILBOX)
     await ask(...people(30))
     expect((await memory.exchange(MX, 'probe'))?.limit).toBe(5)
   })
