@@ -152,18 +152,6 @@ describe('the policies around it', () => {
     expect(counted).toEqual(Array(3).fill('whatsapp 101 rate_limited 1'))
   })
 
-  it('give the next of the list only the rows that have no answer yet', async () => {
-    await vendor.behave('half')
-    const described = [
-      batchDescription(vendor.url, { maxRows: 2, concurrency: 1 }),
-      batchDescription(vendor.url, { id: 3, url: `${vendor.url}/other` }),
-    ]
-    const limited = { described, whatsapp: ['http:1', 'http:3'] as const }
-    expect(seen(await checkerOf(limited).run(4))).toEqual(FOUR)
-    const { numbers: requested } = await vendor.state()
-    expect(requested.filter((it) => it.endsWith('5000'))).toHaveLength(1)
-  })
-
   it('keep answered rows and leave the others open', async () => {
     await vendor.behave('half')
     const errors = { statuses: { 503: 'auth' } }
@@ -172,14 +160,6 @@ describe('the policies around it', () => {
     expect(seen(checked)).toEqual(FOUR.slice(0, 2))
     const down = { reason: 'unavailable' }
     expect(checked).toMatchObject({ kind: 'answered', open: new Map([[102, down], [103, down]]) })
-  })
-
-  it('stop calling a vendor whose calls keep failing', async () => {
-    await vendor.behave('broken')
-    stopClock()
-    const { run } = checkerOf()
-    for (let time = 0; time < 30; time++) await run(1)
-    expect((await vendor.state()).calls).toBe(10)
   })
 
   it('respect the rate', async () => {
