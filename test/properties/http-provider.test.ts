@@ -4,6 +4,7 @@ import { type CheckResult, createChecker } from '../../services/verify/checker.t
 import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../services/verify/providers/http.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
+import { PROVIDER_LIMITS } from '../support/stage-messages.ts'
 import { CANARIES } from '../support/vendors/vendor-words.ts'
 import { batchDescription, singleDescription, startVendor } from '../support/vendors/vendor.ts'
 
@@ -29,12 +30,7 @@ function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 300_000 }: S
   const counted: string[] = []
   const check = createChecker({
     lists: { whatsapp },
-    limits: {
-      timeoutMs,
-      concurrency: 4,
-      retries: 1,
-      breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
-    },
+    limits: { ...PROVIDER_LIMITS, timeoutMs, retries: 1 },
     factories: Object.fromEntries(read.providers.map((it) =>
       [`http:${it.id}`, () => createVendorProvider(it)])),
     metrics: {

@@ -10,7 +10,7 @@ import { createSandboxProvider } from '../../services/verify/providers/sandbox.t
 import { arrived } from '../support/clickhouse/results.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
 import { startJobStore } from '../support/redis/redis.ts'
-import { chunksOf, QUOTED_AT_MS } from '../support/stage-messages.ts'
+import { chunksOf, PROVIDER_LIMITS, QUOTED_AT_MS } from '../support/stage-messages.ts'
 
 const { store, wallet, fundedTenant } = await startJobStore()
 const JOB = 'job_1'
@@ -73,12 +73,7 @@ async function checkRows (
 ) {
   const checker = createChecker({
     lists: { 'phone-validation': ['numbering-plan'] },
-    limits: {
-      timeoutMs: 60_000,
-      concurrency: 4,
-      retries: 0,
-      breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
-    },
+    limits: PROVIDER_LIMITS,
     factories: {
       sandbox: createSandboxProvider,
       'numbering-plan': () => ({

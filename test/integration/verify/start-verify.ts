@@ -13,7 +13,7 @@ import { cellsIn } from '../../support/clickhouse/results.ts'
 import { acceptRequest, blockOf, jobClaim, upTo } from '../../support/jobs.ts'
 import { startJobStore } from '../../support/redis/redis.ts'
 import {
-  batchOf, createManualClock, delivered, emitted, rowsOf, VERIFY_SETTINGS,
+  batchOf, createManualClock, delivered, emitted, PROVIDER_LIMITS, rowsOf, VERIFY_SETTINGS,
 } from '../../support/stage-messages.ts'
 
 type JobTerms = { readonly mode?: 'live' | 'test', readonly endWithinMs?: number | undefined }
@@ -110,10 +110,10 @@ function readVendors ({ described, lists, second }: Vendors): () => Checker {
     lists,
     ...second && { secondLists: second },
     limits: {
+      ...PROVIDER_LIMITS,
       timeoutMs: 2_000,
-      concurrency: 4,
       retries: 1,
-      breaker: { failingShare: 0.9, sampledMs: 30_000, openMs: 60_000 },
+      breaker: { ...PROVIDER_LIMITS.breaker, failingShare: 0.9 },
     },
     factories: Object.fromEntries(providers.map((vendor) =>
       [`http:${vendor.id}`, () => createVendorProvider(vendor)])),
