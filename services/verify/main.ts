@@ -287,7 +287,7 @@ export function mailDomainsOf (
 }
 
 /** Logs whether mail domains can be checked; resolves when the resolvers answered or did not. */
-export async function logDns (
+async function logDns (
   domains: MailDomains | undefined, log: Pick<Log, 'info' | 'warn'>
 ): Promise<void> {
   if (domains === undefined) {

@@ -192,7 +192,8 @@ describe('lookup', () => {
     const [chunk] = chunks(['jane@x.org', 'JANE@x.org'],
       { service: 'email-validation', chunkRows: 1_000 })
     const tokens = Buffer.concat([tokenFor('jane@x.org'), tokenFor('jane@x.org')])
-    const [decision] = await stage.decide([{ ...chunk!, rows: () => ({ ...chunk!.rows(), tokens }) }])
+    const rows = { ...chunk!.rows(), tokens }
+    const [decision] = await stage.decide([{ ...chunk!, rows: () => rows }])
     expect(cellsIn(blocksIn(decision)[0]!.rows, 'email')).toEqual(['JANE@x.org'])
   })
 

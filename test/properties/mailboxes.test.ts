@@ -7,8 +7,8 @@ import { closeAfterAll } from '../support/close-after-all.ts'
 import { request, smtpProviderOf } from '../support/mail/smtp-probe.ts'
 
 /**
- * One reply of each meaning, by the local part, of a real server with ordinary mailboxes: what others
- * mean is in `test/unit/verify/mailboxes/replies.test.ts` and `test/accuracy`.
+ * One reply of each meaning, by the local part, of a real server with ordinary mailboxes: what
+ * others mean is in `test/unit/verify/mailboxes/replies.test.ts` and `test/accuracy`.
  */
 const REFUSALS: Readonly<Record<string, string>> = {
   nobody: '550 5.1.1 No such user here',

@@ -1,12 +1,12 @@
 import { Redis } from 'ioredis'
 import { describe, expect, it, vi } from 'vitest'
 import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
-import { createLog, type Log } from '../../../services/runtime/platform/log.ts'
+import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { VENDOR_PRESETS } from '../../../services/jobs/checks.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { MailHosts } from '../../../services/verify/mailboxes/hosts.ts'
-import { factoriesOf, logDns, mailDomainsOf, verifyDeps } from '../../../services/verify/main.ts'
+import { factoriesOf, mailDomainsOf, verifyDeps } from '../../../services/verify/main.ts'
 import { createOpenMemory } from '../../support/mail/mail-hosts.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { batchDescription } from '../../support/vendors/vendor.ts'
@@ -57,24 +57,6 @@ describe('the providers of a verify configuration', () => {
     const { DNS_SERVERS: _none, ...env } = STAGE_ENVIRONMENT
     expect(mailDomainsOf(loadConfig(verifyConfig, env))).toBeDefined()
     expect(mailDomainsOf(load({ DNS_SERVERS: '' }))).toBeUndefined()
-  })
-
-  it('log at the start whether mail domains can be checked', async () => {
-    const lines: string[] = []
-    const log = {
-      info: (text: string) => { lines.push(`info ${text}`) },
-      warn: (text: string) => { lines.push(`warn ${text}`) },
-    } as unknown as Log
-    const domains = mailDomainsOf(load({ DNS_SERVERS: '127.0.0.1:9', DNS_TIMEOUT_MS: '1' }))
-    await logDns(undefined, log)
-    await logDns(domains, log)
-    await logDns(domains && { ...domains, isAvailable: async () => true }, log)
-    expect(lines).toEqual([
-      'info DNS_SERVERS empty, mail domains are not checked',
-      'warn DNS resolvers do not answer for the root zone: check DNS_SERVERS and outbound port ' +
-        '53; until then e-mail rows end as unknown',
-      'info DNS resolvers answer, mail domains are checked',
-    ])
   })
 
   it.each([
