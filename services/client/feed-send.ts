@@ -380,7 +380,9 @@ async function * readCsv (file: InputFile): AsyncIterable<FieldRecord> {
     if (text === '') continue
     const texts = cells.map(cell => decodeCell(cell, 'windows-1252'))
     if (names === undefined) {
-      names = texts
+      // Columns that share a name are named by their positions.
+      names = texts.map((name, at) =>
+        texts.indexOf(name) === texts.lastIndexOf(name) ? name : `#${at + 1}`)
       continue
     }
     row++

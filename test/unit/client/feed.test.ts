@@ -257,6 +257,7 @@ describe('a file of contacts', () => {
       [contact('a@example.com', '17'), contact('b@example.com', '')]],
     ['d.csv', 'Telefon\n1\n', {}, [contact('1')]],
     ['e.csv', 'a,b\n1,2\n', { column: 'b', referenceColumn: 'a' }, [contact('2', '1')]],
+    ['f.csv', 'Tel,id,Tel\n1,A,3\n', { column: '#1' }, [contact('1', 'A')]],
   ])('%s with the text %j is read', async (name, text, options, contacts) => {
     expect(await read(name, text, options)).toEqual({ contacts, read: 1 })
   })
@@ -273,6 +274,7 @@ describe('a file of contacts', () => {
   it.each<[string, string, Options, string]>([
     ['a.csv', 'a,b\n1,2\n', {}, 'Name it with --column. The fields are: a, b'],
     ['b.csv', 'a,b\n1,2\n', { column: 'c' }, 'has no field c. The fields are: a, b'],
+    ['a.csv', 'phone,phone\n1,2\n', {}, 'Name it with --column. The fields are: #1, #2'],
     ['c.csv', 'a,b\n1\n', {}, 'Cannot parse'],
     ['d.csv', '\ufffe\u0000a', {}, 'binary file'],
     ['e.ndjson', '{"input":"1"}\n[1]\n', {}, 'line 2 is not a JSON object'],
