@@ -34,7 +34,7 @@ function rowsOf (ends: readonly (End | 'duplicate')[]): Row[] {
 
 const VERDICTS = {
   live: [['valid', 'assigned_range'], ['invalid', 'unassigned_range'], ['risky', 'catch_all']],
-  cached: [['valid', 'assigned_range'], ['risky', 'catch_all']],
+  cached: [['valid', 'catch_all'], ['risky', 'catch_all']],
   invalid: [['invalid', 'too_short'], ['unknown', 'ambiguous_number']],
   unknown: [['unknown', 'timeout'], ['unknown', 'unclear_answer']],
   cancelled: [['unknown', 'cancelled']],

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import type { Job } from '../../../services/jobs/job.ts'
 import { jobBody, jobPath } from '../../../services/jobs/job-view.ts'
 import type { WaitingRows } from '../../../services/jobs/job.ts'
 import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
@@ -24,19 +23,6 @@ describe('the status resource', () => {
       completedAt: '2026-08-11T10:00:02.500Z',
     })
     expect(JSON.stringify(body)).not.toContain('a.example')
-  })
-
-  it('has verdicts only if they account for all rows that succeeded or failed', () => {
-    const { counts } = endedJob()
-    const known = (verdicts: Job['verdicts'], rows: number) =>
-      jobBody(endedJob({ verdicts, counts: { ...counts, successRecords: rows } }), header)
-    const some = { 'unknown timeout': 2, 'risky catch_all': 3, 'valid catch_all': 1 }
-    expect(known(some, 4)).toMatchObject({
-      verdicts: { valid: 1, invalid: 0, risky: 3, unknown: 2 },
-      reasons: { catch_all: 4, timeout: 2 },
-    })
-    expect(known({}, 8)).toMatchObject({ verdicts: null, reasons: null })
-    expect(known(some, 5)).toMatchObject({ verdicts: null, reasons: null })
   })
 
   it('shows the deadline, and what waits until then at the latest', () => {
