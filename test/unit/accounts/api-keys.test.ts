@@ -245,7 +245,6 @@ describe('a key that belongs to networks', () => {
     expect((await keys.list('org_1')).map(({ networks }) => networks))
       .toEqual([['192.0.2.9/24'], ['192.0.2.9/24']])
   })
-
 })
 
 describe('a new key', () => {
