@@ -158,13 +158,8 @@ describe('provisional results', () => {
     const path = `/jobs/${id}/results?format=jsonl&provisional=true`
     const { next = '' } = await readLines(other)
     const asks = [
-      [`/jobs/${id}/results?limit=1&provisional=true`, 400, 'invalid_request'],
-      [`/jobs/${id}/results?format=json&provisional=true`, 400, 'invalid_request'],
-      [`/jobs/${id}/results?format=jsonl&provisional=false`, 400, 'invalid_request'],
       [`/jobs/${id}/results?format=jsonl&after=${next}`, 400, 'invalid_request'],
-      [`${path}&after=`, 400, 'invalid_request'],
       [`${path}&after=1.0.0.0.x`, 400, 'invalid_request'],
-      [`${path}&after=${'9'.repeat(101)}`, 400, 'invalid_request'],
       [`${path}&after=${next}`, 409, 'cursor_moved'],
       [`/jobs/job_${'0'.repeat(26)}/results?format=jsonl&provisional=true`, 404, 'job_not_found'],
     ] as const

@@ -95,6 +95,7 @@ describe.concurrent('an API key', () => {
   it('needs jobs:write for what changes something, jobs:read for the rest', async () => {
     const { orgId } = await newCustomer()
     const job = '/jobs/job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+    const endpoints = '/webhook-endpoints'
     const routes: readonly (readonly [string, string, Scope])[] = [
       ['POST', '/jobs', 'jobs:write'], ['POST', '/quotes', 'jobs:write'],
       ['POST', `${job}/cancel`, 'jobs:write'],
@@ -102,6 +103,11 @@ describe.concurrent('an API key', () => {
       ['GET', '/jobs', 'jobs:read'], ['GET', job, 'jobs:read'],
       ['GET', `${job}/results`, 'jobs:read'], ['GET', `${job}/deliveries`, 'jobs:read'],
       ['GET', '/balance', 'jobs:read'], ['GET', '/services', 'jobs:read'],
+      ['GET', endpoints, 'jobs:read'], ['POST', endpoints, 'jobs:write'],
+      ['GET', `${endpoints}/we_1`, 'jobs:read'], ['PATCH', `${endpoints}/we_1`, 'jobs:write'],
+      ['DELETE', `${endpoints}/we_1`, 'jobs:write'],
+      ['GET', `${endpoints}/we_1/deliveries`, 'jobs:read'],
+      ['POST', `${endpoints}/we_1/rotate-secret`, 'jobs:write'],
     ]
     for (const scopes of ['jobs:read', 'jobs:write']) {
       const { secret: key } = await make(orgId, { scopes })

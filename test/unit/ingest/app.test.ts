@@ -11,7 +11,7 @@ import { createLog } from '../../../services/runtime/platform/log.ts'
 import { eventIdOf } from '../../../services/webhooks/event.ts'
 import { expectProtectedAnswers } from '../../support/early-answers.ts'
 import {
-  application, closedJob, createTestApp, doubles, good, JOB_ID, jobOf, outage, settings,
+  application, closedJob, createTestApp, doubles, good, JOB_ID, jobOf, listen, outage, settings,
 } from './doubles.ts'
 
 type BadBody =
@@ -135,8 +135,7 @@ const headers = { authorization: 'Bearer live' }
 
 it('an answer before all hooks is neither stored nor interpreted', async () => {
   const app = createTestApp({ deps: doubles(), settings })
-  const port = Number(new URL(await app.listen({ host: '127.0.0.1', port: 0 })).port)
-  await expectProtectedAnswers(port).finally(() => app.close())
+  await expectProtectedAnswers(await listen(app))
 })
 
 describe('a failure in a handler', () => {

@@ -1,19 +1,17 @@
-import { connect, type Socket } from 'node:net'
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createBodyBudget } from '../../../services/ingest/body.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
-import { createTestApp, doubles, good, settings } from './doubles.ts'
+import { createTestApp, doubles, good, listen, settings, talk } from './doubles.ts'
 
-let app: FastifyInstance | undefined
 const sockets: Socket[] = []
 /** The service polls received bytes in an interval; sockets use the real time. */
 beforeEach(() => { vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }) })
-afterEach(async () => {
+afterEach(() => {
   vi.useRealTimers()
   for (const socket of sockets.splice(0)) socket.destroy()
-  await app?.close()
 })
 
 const LARGE = 200_000
@@ -35,27 +33,21 @@ async function until (holds: () => boolean): Promise<void> {
 const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodies + 1)
 
 /** Memory for one large body. */
-async function listen (more: Partial<IngestDeps> = {}) {
+async function serve (more: Partial<IngestDeps> = {}) {
   const deps = doubles(more)
   const own = { ...settings, bodyThroughput: PACE, bodyBudgetBytes: LARGE }
-  app = createTestApp({ deps, settings: own })
-  const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+  const app = createTestApp({ deps, settings: own })
+  const port = await listen(app)
   const accepted = new Map<number | undefined, Socket>()
   app.server.on('connection', other => { accepted.set(other.remotePort, other) })
   return (text: string) => open(port, text, accepted)
 }
 
 function open (port: number, text: string, accepted: ReadonlyMap<number | undefined, Socket>) {
-  const socket = connect(port, '127.0.0.1')
+  const { socket, answer } = talk(port, text)
   sockets.push(socket)
-  let heard = ''
-  socket.on('data', data => { heard += data.toString() })
-  socket.on('error', () => {})
-  socket.write(text)
-  // A connection that is reset is closed as well.
-  const heardOf = (event: string) => new Promise<void>(resolve => socket.once(event, resolve))
-  const first = heardOf('data')
-  const closed = heardOf('close')
+  const first = once(socket, 'data')
+  first.catch(() => {})
   return {
     /** Resolves when the service has read all that was sent so far. */
     send: async (more = '') => {
@@ -73,15 +65,15 @@ function open (port: number, text: string, accepted: ReadonlyMap<number | undefi
       await until(() => other?.destroyed === true)
     },
     /** Status of the first answer. */
-    status: async () => { await first; return Number(heard.split(' ')[1]) },
+    status: async () => Number(String((await first)[0]).split(' ')[1]),
     /** All that came until the connection was closed. */
-    whole: async () => { await closed; return heard },
+    whole: answer,
   }
 }
 
 describe('a client below the minimum throughput', () => {
   it('gets 408 and is disconnected, and its memory is free at once', async () => {
-    const request = await listen()
+    const request = await serve()
     const slow = request(lengthOf(LARGE) + body.padEnd(90_000))
     await untilWatched(1)
     await slow.send()
@@ -98,7 +90,7 @@ describe('a client below the minimum throughput', () => {
 
   it('behind a pipelined request is measured once that one is answered', async () => {
     const answered = Promise.withResolvers<void>()
-    const request = await listen({
+    const request = await serve({
       submit: async () => { await answered.promise; return { kind: 'reused' } },
     })
     const slow = request(lengthOf(body.length) + body + lengthOf(LARGE))
@@ -113,7 +105,7 @@ describe('a client below the minimum throughput', () => {
 
 describe('a client on a slow connection', () => {
   it('may send a small body at any speed', async () => {
-    const request = await listen()
+    const request = await serve()
     const [stated, chunked] = [request(lengthOf(body.length + 20)), request(CHUNKED)]
     await untilWatched(1)
     // Far beyond the grace, and while another request holds all the memory.
@@ -147,7 +139,7 @@ describe('bodies of one organization', () => {
   }
 
   it('that still arrive lose their memory to an organization with less', async () => {
-    const request = await listen(twoOrganizations())
+    const request = await serve(twoOrganizations())
     const first = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))
     await untilWatched(1)
     await first.send()
@@ -161,7 +153,7 @@ describe('bodies of one organization', () => {
 it.each([
   'jobs', 'quotes', 'file-previews', 'contact-lists', 'contact-lists/file', 'contact-lists/lookups',
 ])('a large body of %s is refused without memory', async path => {
-  const request = await listen()
+  const request = await serve()
   const first = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))
   await untilWatched(1)
   await first.send()
@@ -171,7 +163,7 @@ it.each([
 it('a whole body keeps its memory until its response, also when its client is gone', async () => {
   const submitting = Promise.withResolvers<void>()
   const answered = Promise.withResolvers<void>()
-  const request = await listen({
+  const request = await serve({
     submit: async () => {
       submitting.resolve()
       await answered.promise
@@ -189,7 +181,7 @@ it('a whole body keeps its memory until its response, also when its client is go
 
 describe('a chunked body', () => {
   it('reserves memory as it arrives, and is rejected without memory', async () => {
-    const request = await listen()
+    const request = await serve()
     const first = request(`${CHUNKED}${chunk(body.padEnd(90_000))}`)
     const second = request(`${CHUNKED}${chunk(body.padEnd(60_000))}`)
     await untilWatched(2)

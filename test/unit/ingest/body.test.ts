@@ -1,19 +1,16 @@
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
 import type { PassThrough } from 'node:stream'
 import { setTimeout as turn } from 'node:timers/promises'
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib'
 import Fastify, { type FastifyRequest } from 'fastify'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { createBodyBudget, reserveMemory } from '../../../services/ingest/body.ts'
-import { application, good, settings } from './doubles.ts'
+import { application, good, listen, settings, talk } from './doubles.ts'
 import { errorOf } from './file/support.ts'
 
 const text = JSON.stringify(good)
 const MIB = 1_024 * 1_024
 const INVALID = [400, 'invalid_encoding', 'Content-Encoding']
-const ends: (() => unknown)[] = []
-afterEach(async () => { for (const end of ends.splice(0).toReversed()) await end() })
 
 describe('a body of JSON', () => {
   it.each<[payload: string, error: object]>([
@@ -78,7 +75,7 @@ describe.each([
 describe('a compressed body', () => {
   it('is decompressed no further than it is read', async () => {
     const app = Fastify()
-    ends.push(() => app.close())
+    onTestFinished(() => app.close())
     const readFirstPiece = async (_request: FastifyRequest, body: unknown) => {
       const decoded = body as PassThrough
       await once(decoded.once('data', () => decoded.pause()), 'data')
@@ -127,7 +124,7 @@ const post = (body: string, ...headers: readonly string[]) => [
 ].join('\r\n')
 
 /** An API whose key lookup waits for `goOn`, and its submissions. */
-async function listen (scope: 'jobs:write' | 'jobs:read' = 'jobs:write') {
+async function serve (scope: 'jobs:write' | 'jobs:read' = 'jobs:write') {
   const waiting = Promise.withResolvers<void>()
   const lookupStarted = Promise.withResolvers<void>()
   const { app, calls: { submissions } } = application({
@@ -139,8 +136,7 @@ async function listen (scope: 'jobs:write' | 'jobs:read' = 'jobs:write') {
       return { kind: 'ok', key }
     },
   })
-  const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
-  ends.push(() => app.close())
+  const port = await listen(app)
   const heard = (event: string) => new Promise<void>(resolve => {
     app.server.once('connection', socket => socket.once(event, resolve))
   })
@@ -148,22 +144,11 @@ async function listen (scope: 'jobs:write' | 'jobs:read' = 'jobs:write') {
   return { port, submissions, lookup: lookupStarted.promise, goOn: waiting.resolve, ended, closed }
 }
 
-function heardBy (socket: Socket): () => Promise<string> {
-  let heard = ''
-  socket.on('data', data => { heard += data.toString() })
-  socket.on('error', () => {})
-  const closed = once(socket, 'close')
-  return async () => {
-    await closed
-    return heard
-  }
-}
-
 describe('a request with a complete body', () => {
   it.each([['a small body', text], ['60 kB', text.padEnd(60_000)]])(
     'makes a job after the connection is reset: %s', async (_, body) => {
-      const { port, submissions, lookup, goOn, closed } = await listen()
-      const socket = connect(port, '127.0.0.1')
+      const { port, submissions, lookup, goOn, closed } = await serve()
+      const { socket } = talk(port)
       await new Promise<void>(resolve => { socket.write(post(body), () => resolve()) })
       await lookup
       socket.resetAndDestroy()
@@ -173,23 +158,20 @@ describe('a request with a complete body', () => {
     })
 
   it('gets a response on a half-closed connection', async () => {
-    const { port, goOn, ended } = await listen()
-    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
-    const heard = heardBy(socket)
+    const { port, goOn, ended } = await serve()
+    const { socket, answer } = talk(port, '', { allowHalfOpen: true })
     socket.end(post(text))
     await ended
     await turn()
     goOn()
-    expect(await heard()).toMatch(/^HTTP\/1\.1 202 Accepted\r\n/)
+    expect(await answer()).toMatch(/^HTTP\/1\.1 202 Accepted\r\n/)
   })
 
   it('that is rejected before it is read leaves the connection usable', async () => {
-    const { port, goOn } = await listen('jobs:read')
+    const { port, goOn } = await serve('jobs:read')
     goOn()
-    const socket = connect(port, '127.0.0.1')
-    const heard = heardBy(socket)
-    socket.write(post(text.padEnd(300_000)))
+    const { socket, answer } = talk(port, post(text.padEnd(300_000)))
     socket.end(post(text, 'connection: close'))
-    expect((await heard()).match(/HTTP\/1\.1 403/g)).toHaveLength(2)
+    expect((await answer()).match(/HTTP\/1\.1 403/g)).toHaveLength(2)
   })
 })

@@ -1,5 +1,7 @@
 import { createSecretKey } from 'node:crypto'
+import { connect, type Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
+import { onTestFinished } from 'vitest'
 import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
@@ -91,7 +93,6 @@ const amplyLimited: IngestDeps['limiter'] = {
 
 export type Calls = {
   readonly submissions: Submission[]
-  readonly lookups: string[]
   readonly recorded: AccessEvent[]
 }
 
@@ -107,11 +108,9 @@ const BALANCE = {
 
 /** Dependencies that accept every job; `calls` records what they are called with. */
 export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonly calls: Calls } {
-  const calls: Calls = { submissions: [], lookups: [], recorded: [] }
-  const readJob: IngestDeps['readJob'] = async (tenant, id) => {
-    calls.lookups.push(id)
-    return tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined
-  }
+  const calls: Calls = { submissions: [], recorded: [] }
+  const readJob: IngestDeps['readJob'] = async (tenant, id) =>
+    tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined
   return {
     calls,
     limiter: amplyLimited,
@@ -241,6 +240,26 @@ function sender (app: FastifyInstance) {
     post: (body: unknown, sent: Sent = {}) =>
       send('POST', `/${sent.path ?? 'jobs'}`, { ...sent, body }),
   }
+}
+
+/** Serves an application until the test ends; resolves with its port. */
+export async function listen (app: FastifyInstance): Promise<number> {
+  onTestFinished(() => app.close())
+  return Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+}
+
+/** A connection that has sent a text; `answer` has all that came until it was closed. */
+export function talk (
+  port: number, text = '', options: { readonly allowHalfOpen?: boolean } = {}
+): { readonly socket: Socket, readonly answer: () => Promise<string> } {
+  const socket = connect({ port, host: '127.0.0.1', ...options })
+  let heard = ''
+  socket.on('data', data => { heard += data.toString() })
+  socket.on('error', () => {})
+  // A connection that is reset is closed as well.
+  const closed = new Promise(resolve => socket.once('close', resolve))
+  if (text !== '') socket.write(text)
+  return { socket, answer: async () => { await closed; return heard } }
 }
 
 type RouteSchema = { readonly schema: unknown, readonly httpPart?: string }

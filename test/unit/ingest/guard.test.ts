@@ -1,11 +1,9 @@
-import { once } from 'node:events'
-import { connect } from 'node:net'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { hashOf, newApiKey } from '../../../services/accounts/api-keys.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import {
-  application, createTestApp, doubles, good, JOB_ID, settings, type Sent,
+  application, createTestApp, doubles, good, JOB_ID, listen, settings, talk, type Sent,
 } from './doubles.ts'
 
 afterEach(() => { vi.useRealTimers() })
@@ -249,28 +247,21 @@ describe('the limits of requests', () => {
     return { limiter, calls }
   }
 
-  it.each<[what: string, status: number, sent: Sent, body: unknown]>([
-    ['accepted', 202, {}, good],
-    ['of a test key', 202, { key: 'test' }, good],
-    ['without the scope', 403, { key: 'reader' }, good],
-    ['not acceptable to the client', 406, { headers: { accept: 'image/png' } }, good],
-  ])('are in the headers of an answer to a POST %s', async (...[, status, sent, body]) => {
+  it.each<[line: string, status: number, kind: string, retryAfter?: string, sent?: Sent]>([
+    ['POST /jobs', 202, 'post'],
+    ['POST /jobs', 202, 'post', '0', { key: 'test' }],
+    ['POST /jobs', 403, 'post', '0', { key: 'reader' }],
+    ['POST /jobs', 406, 'post', '0', { headers: { accept: 'image/png' } }],
+    [`GET /jobs/${JOB_ID}/results`, 409, 'get', '1'],
+    ['GET /nothing', 404, 'get'],
+    ['PUT /jobs', 405, 'post'],
+    ['OPTIONS /jobs', 204, 'post'],
+  ])('are in the headers of an answer to %s with %i', async (...row) => {
+    const [line, status, kind, retryAfter = '0', sent = {}] = row
     const { limiter, calls } = limiterOf('admitted')
-    const answer = await application({ limiter }).post(body, sent)
-    expect(answer.statusCode).toBe(status)
-    expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '0' })
-    expect(calls).toEqual([{ org: 'org_01', kind: 'post' }])
-  })
-
-  it.each([
-    ['GET', `/jobs/${JOB_ID}/results`, 409, 'get', '1'],
-    ['GET', '/nothing', 404, 'get', '0'],
-    ['PUT', '/jobs', 405, 'post', '0'],
-    ['OPTIONS', '/jobs', 204, 'post', '0'],
-  ] as const)('are in the headers of an answer to %s %s', async (...row) => {
-    const [method, path, status, kind, retryAfter] = row
-    const { limiter, calls } = limiterOf('admitted')
-    const answer = await application({ limiter }).send(method, path)
+    const [method = '', path = ''] = line.split(' ')
+    const body = method === 'POST' ? good : undefined
+    const answer = await application({ limiter }).send(method, path, { ...sent, body })
     expect(answer.statusCode).toBe(status)
     expect(answer.headers).toMatchObject({ ...headers, 'retry-after': retryAfter })
     expect(calls).toEqual([{ org: 'org_01', kind }])
@@ -350,13 +341,8 @@ describe('a request that two servers could read differently', () => {
   async function sent (lines: readonly string[], maxRequests = 100) {
     const connection = { ...CONNECTION_DEFAULTS, MAX_REQUESTS_PER_CONNECTION: maxRequests }
     const app = createTestApp({ deps: doubles(), settings, connection })
-    const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
-    const socket = connect(port, '127.0.0.1')
-    let text = ''
-    socket.on('data', data => { text += data.toString() }).on('error', () => {})
-    socket.write(lines.map(line => `${line}\r\n`).join(''))
-    await once(socket, 'close')
-    await app.close()
+    const { answer } = talk(await listen(app), lines.map(line => `${line}\r\n`).join(''))
+    const text = await answer()
     const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status))
     return { text, statuses }
   }

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { describe, expect, it, vi } from 'vitest'
 import type { ResultsQuery } from '../../../schemas/api/results.ts'
@@ -11,7 +10,9 @@ import {
 import { columnsOf, jsonFieldsOf, rowFieldsOf } from '../../../services/jobs/results/columns.ts'
 import type { RowOptions, Rows } from '../../../services/jobs/results/results.ts'
 import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
-import { application, closedJob, JOB_ID, jobOf, MANIFEST, outage } from './doubles.ts'
+import {
+  application, closedJob, JOB_ID, jobOf, listen, MANIFEST, outage, talk,
+} from './doubles.ts'
 
 const CSV = 'row,input\r\n1,+12127365000\r\n'
 const EMPTY = '{"data":[],"has_more":false,"next_cursor":null}'
@@ -135,14 +136,12 @@ describe('a result file', () => {
         }
       },
     })
-    const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
-    const socket = connect(port, '127.0.0.1')
-    socket.write(`GET /api/v1/jobs/${JOB_ID}/results HTTP/1.1\r\nhost: x\r\n` +
+    const { socket } = talk(await listen(app),
+      `GET /api/v1/jobs/${JOB_ID}/results HTTP/1.1\r\nhost: x\r\n` +
       'authorization: Bearer live\r\n\r\n')
     await once(socket, 'data')
     socket.destroy()
     expect(await closed.promise).toBe('closed')
-    await app.close()
   })
 })
 

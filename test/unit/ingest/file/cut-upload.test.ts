@@ -1,12 +1,9 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import type { FastifyInstance } from 'fastify'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { listen, talk } from '../doubles.ts'
 import { field, filePart, fileSender, formOf, FORM_TYPE } from './support.ts'
-
-let app: FastifyInstance | undefined
-afterEach(async () => { await app?.close() })
 
 const parts = [filePart('name,phone\nAnn,+12127365000\n'), field('service', 'phone-validation'),
   field('column', 'phone')]
@@ -21,12 +18,10 @@ const head = (path: string, type: string, more: string) => [
 /** Sends a request without its last bytes and goes away; resolves when the service noticed. */
 async function cut (port: number, bytes: Buffer, server: FastifyInstance['server']) {
   const accepted = once(server, 'connection')
-  const socket = connect(port, '127.0.0.1')
-  socket.on('error', () => {})
+  const { socket } = talk(port)
   const [other] = await accepted as [NodeJS.EventEmitter]
   const gone = once(other, 'close')
   socket.end(bytes)
-  socket.resume()
   await gone
 }
 
@@ -41,9 +36,8 @@ const CASES = [
 describe('an upload', () => {
   it.each(CASES)('that is cut anywhere submits nothing: $what', async upload => {
     const { body, path, type, coding } = upload
-    const { app: application, calls } = fileSender()
-    app = application
-    const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+    const { app, calls } = fileSender()
+    const port = await listen(app)
     const stated = head(path, type, `${coding}content-length: ${body.length}`)
     for (let length = 0; length < body.length; length += 1 + Math.floor(body.length / 40)) {
       await cut(port, Buffer.concat([Buffer.from(stated), body.subarray(0, length)]), app.server)

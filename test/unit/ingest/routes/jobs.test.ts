@@ -1,4 +1,3 @@
-import { connect } from 'node:net'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import { type ListFilter, listJobs } from '../../../../services/ingest/find-jobs.ts'
@@ -7,7 +6,9 @@ import type { ErasureRequest } from '../../../../services/jobs/erasures.ts'
 import type { Job, ManifestEntry } from '../../../../services/jobs/job.ts'
 import type { ListOptions } from '../../../../services/jobs/results/archive.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { application, closedJob, doubles, JOB_ID, jobOf, MANIFEST, NOW_MS } from '../doubles.ts'
+import {
+  application, closedJob, doubles, JOB_ID, jobOf, listen, MANIFEST, NOW_MS, talk,
+} from '../doubles.ts'
 
 const idOf = (last: number) => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`
 const open = (last: number, more: Partial<Job> = {}) => jobOf({ id: idOf(last), ...more })
@@ -162,13 +163,10 @@ describe('the events of a job', () => {
     })
     const gone = Promise.withResolvers<void>()
     app.server.once('connection', socket => { socket.once('close', () => gone.resolve()) })
-    const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
-    const client = connect(port, '127.0.0.1')
-    client.write(
+    const { socket: client } = talk(await listen(app),
       `GET /api/v1${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer live\r\n\r\n`)
     await eventually(() => expect(opened).toHaveBeenCalled())
     await vi.waitFor(() => expect(eventStreams.total).toBe(0))
-    await app.close()
   })
 })
 

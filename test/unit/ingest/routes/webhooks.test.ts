@@ -62,19 +62,6 @@ describe('webhook endpoints', () => {
         .toEqual([method, path, 404, 'webhook_endpoint_not_found'])
     }
   })
-
-  it('need the scope to write, or to read', async () => {
-    const call = withOne()
-    for (const [method, path] of [
-      ['POST', ''], ['PATCH', `/${ENDPOINT_ID}`], ['DELETE', `/${ENDPOINT_ID}`],
-      ['POST', `/${ENDPOINT_ID}/rotate-secret`],
-    ] as const) {
-      expect((await call(method, path, { key: 'reader' })).status).toBe(403)
-    }
-    for (const path of ['', `/${ENDPOINT_ID}`, `/${ENDPOINT_ID}/deliveries`]) {
-      expect((await call('GET', path, { key: 'writer' })).status).toBe(403)
-    }
-  })
 })
 
 describe('a bad request for a webhook endpoint', () => {
