@@ -37,15 +37,6 @@ describe('the maximum price', () => {
       balanceMicros, reservedMicros: 0, availableMicros: balanceMicros, currency: 'USD',
     })
   })
-
-  it('rows without a verdict are free', async () => {
-    const { live } = await newCustomer()
-    const inputs = ['+12127360003', ...newNumbers(1)]
-    const { job } = await ended(live, { service, inputs })
-    expect(job).toMatchObject({
-      maxQuoteMicros: 2 * PRICE, chargedMicros: PRICE, releasedMicros: PRICE, failedRecords: 1,
-    })
-  })
 })
 
 describe('a row', () => {

@@ -2,10 +2,9 @@ import { EventEmitter } from 'node:events'
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import {
-  findJob, findReadable, findStoredResults, jobBodies, listLabeled, openJobHeader, readOpenJobs,
+  findReadable, findStoredResults, jobBodies, listLabeled, openJobHeader, readOpenJobs,
   waitForChange, whileConnected,
 } from '../../../services/ingest/find-jobs.ts'
-import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { headerKeyOf, JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import type { JobWait } from '../../../services/jobs/job-waiter.ts'
 import type { Job } from '../../../services/jobs/job.ts'
@@ -21,20 +20,6 @@ const archived = { job: closed, manifest: MANIFEST }
 const unexpected = () => Promise.reject(new Error('unexpected call'))
 
 describe('a job', () => {
-  it('is found in Redis without asking the archive, then in the archive', async () => {
-    const running = doubles({ findArchived: unexpected })
-    expect(await findJob(running, TENANT, JOB_ID)).toEqual(jobOf())
-    const calls: string[] = []
-    const readJob = async () => undefined
-    const findArchived: IngestDeps['findArchived'] = async (tenant, id) => {
-      calls.push(`${tenant} ${id}`)
-      return archived
-    }
-    expect(await findJob(doubles({ readJob, findArchived }), TENANT, JOB_ID)).toEqual(closed)
-    expect(calls).toEqual([`${TENANT} ${JOB_ID}`])
-    expect(await findJob(doubles({ readJob }), TENANT, JOB_ID)).toBeUndefined()
-  })
-
   it('is shown without its metadata once it is erased, if it is closed', async () => {
     const calls: (readonly string[])[] = []
     const deps = doubles({
