@@ -1,69 +1,13 @@
-import { request, type APIResponse } from 'playwright-core'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { ROLES, type Role } from '../../services/accounts/people.ts'
 import { pageDefinitions } from '../../services/page/app.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
+import { openHttpBrowser } from '../support/page/http-browser.ts'
 import { loginOf } from '../support/page/openid-provider.ts'
 import { startPeopleEnvironment } from '../support/page/people.ts'
 
-/**
- * A browser without a screen: it keeps cookies, and follows redirects and the refresh by which the
- * page returns from the provider. `sign-in-page.test.ts` has a real one.
- */
-async function open () {
-  const { pageUrl } = environment
-  const client = await request.newContext({ baseURL: pageUrl })
-  onTestFinished(() => client.dispose())
-  const load = async (answer: APIResponse) => {
-    const body = await answer.text()
-    const [, refresh] = /http-equiv="refresh" content="0;url=([^"]+)"/.exec(body) ?? []
-    if (refresh === undefined) {
-      return { url: new URL(answer.url()), status: answer.status(), body, completed: '' }
-    }
-    const completed = refresh.replaceAll('&amp;', '&')
-    return { ...await browser.open(completed), completed }
-  }
-  type Loaded = {
-    readonly url: URL
-    readonly status: number
-    readonly body: string
-    /** The path by which a sign-in was completed. */
-    readonly completed: string
-  }
-  const browser = {
-    cookies: async () => (await client.storageState()).cookies,
-    open: async (path: string): Promise<Loaded> => await load(await client.get(path)),
-
-    /** Starts a sign-in, and returns the state by which the provider would return. */
-    stateOfStart: async (): Promise<string> => {
-      const { location = '' } = (await client.get('/sign-in/start', { maxRedirects: 0 })).headers()
-      return new URL(location).searchParams.get('state') ?? ''
-    },
-
-    /** Submits a form of the page, with the token of the session. */
-    submit: async (path: string): Promise<Loaded> => {
-      const { body } = await browser.open('/live/overview')
-      const [, token = ''] = /name="form_token" value="([\w-]+)"/.exec(body) ?? []
-      return await load(await client.post(path, {
-        form: { form_token: token }, headers: { origin: pageUrl },
-      }))
-    },
-
-    /** Signs in through the provider, which may still know this browser. */
-    signIn: async (login: string): Promise<Loaded> => {
-      const loaded = await browser.open('/sign-in/start')
-      if (loaded.url.origin === pageUrl) return loaded
-      const [, action = ''] = /action="([^"]+)"/.exec(loaded.body) ?? []
-      return await load(await client.post(String(new URL(action, loaded.url)), {
-        form: { prompt: 'login', login, password: 'any' },
-        headers: { origin: loaded.url.origin },
-      }))
-    },
-  }
-  return browser
-}
-
 const environment = closeAfterAll(await startPeopleEnvironment())
+const open = () => openHttpBrowser(environment.pageUrl)
 const withoutProvider = await Promise.all(['/sign-in/start', '/sign-in'].map(async path =>
   await (await fetch(environment.pageUrl + path)).text()))
 await environment.startProvider()
@@ -151,7 +95,7 @@ describe('a change of a person', () => {
     expect((await browser.open('/live/keys')).status).toBe(403)
     expect((await browser.open('/live/balance')).status).toBe(200)
 
-    const { url } = await browser.submit('/live/account/sign-out-everywhere')
+    const { url } = await browser.submit('/live/account/sign-out-everywhere', '/live/account')
     expect(url.search).toBe('?notice=left-everywhere')
     expect((await other.open('/live/overview')).url.pathname).toBe('/sign-in')
 

@@ -83,11 +83,16 @@ describe('the access log', () => {
 })
 
 describe('the audit of the access log', () => {
-  it('names an entry that was removed from ClickHouse, the last one too', async () => {
+  it('names an entry removed from ClickHouse, the last one too, as the export does', async () => {
     const entries = await stored()
     for (const entry of [entries[0]!, entries.at(-1)!]) {
       await deleteRow(entry)
-      expect(await findings()).toEqual([`entry ${entry.seq} is missing in ClickHouse`])
+      const missing = `entry ${entry.seq} is missing in ClickHouse`
+      expect(await findings()).toEqual([missing])
+      // Kafka still has it.
+      const { entries: all, said, exitCode } =
+        await exportAccessLog(environment.env, organization())
+      expect([all.length, said, exitCode]).toEqual([3, expect.stringContaining(missing), 1])
       await copy.append([entry])
       expect(await findings()).toEqual([])
     }
