@@ -1,5 +1,3 @@
-import { createServer } from 'node:http'
-import { buffer } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { createKafkaBus } from '../../services/runtime/kafka/kafka-bus.ts'
@@ -13,7 +11,6 @@ import { startReceiver } from '../support/webhooks/receiver.ts'
 import { messageMacOf } from '../support/keys/signed.ts'
 import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv, testStack } from '../support/stacks/stack.ts'
-import { listen } from '../support/listen.ts'
 
 const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
@@ -24,9 +21,13 @@ const bus = closeAfterAll(createKafkaBus({
 }))
 const clickhouse = closeAfterAll(connectClickhouse(env.CLICKHOUSE_URL ?? ''))
 
-const traces = closeAfterAll(await startTraceReceiver())
+/** Takes spans over OTLP as a collector does; texts stand in clear in what services send. */
+const traces = await startReceiver(response => {
+  // An empty message confirms that all of it was accepted.
+  response.setHeader('content-type', 'application/x-protobuf').end()
+})
 const environment = closeAfterAll(await startEnvironment({
-  WEBHOOK_WAITS_MS: '[50,50]', OTEL_EXPORTER_OTLP_ENDPOINT: traces.endpoint,
+  WEBHOOK_WAITS_MS: '[50,50]', OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${traces.port}`,
 }, { apart: ['verify'] }))
 /** Digits and names that stand nowhere else; written as a client may write them. */
 const serial = String(Date.now()).slice(-4)
@@ -69,8 +70,10 @@ async function metricsPages (): Promise<string> {
 
 /** All spans, once those of the attempts have come; providers are known by number alone. */
 async function spansOfAll (): Promise<string> {
-  await expect.poll(() => traces.text().split('webhook attempt').length).toBeGreaterThan(3)
-  const text = traces.text()
+  const sent = () => traces.received.filter(({ path }) => path === '/v1/traces')
+    .map(({ body }) => body).join('\n')
+  await expect.poll(() => sent().split('webhook attempt').length).toBeGreaterThan(3)
+  const text = sent()
   // A name has its tag and its length before its value, which is tagged and measured as well.
   for (const process of ['ingest', 'pipeline', 'verify']) {
     expect(text).toMatch(new RegExp(`service\\.name\x12.\n.${process}`, 's'))
@@ -177,31 +180,3 @@ describe('what is kept and shown', () => {
       .not.toEqual([])
   })
 })
-
-type TraceReceiver = {
-  /** The value of OTEL_EXPORTER_OTLP_ENDPOINT. */
-  readonly endpoint: string
-  /** Everything that came, byte by byte: texts stand in clear in what services send. */
-  readonly text: () => string
-  readonly stop: () => Promise<void>
-}
-
-/** Takes spans over OTLP as a collector does, and keeps them as they came. */
-async function startTraceReceiver (): Promise<TraceReceiver> {
-  const bodies: Buffer[] = []
-  const server = createServer((request, response) => {
-    buffer(request).then(body => {
-      if (request.url === '/v1/traces') bodies.push(body)
-      // An empty message confirms that all of it was accepted.
-      response.setHeader('content-type', 'application/x-protobuf').end()
-    }, () => response.destroy())
-  })
-  return {
-    endpoint: `http://127.0.0.1:${await listen(server)}`,
-    text: () => Buffer.concat(bodies).toString('latin1'),
-    stop: async () => {
-      server.closeAllConnections()
-      await new Promise<void>(resolve => { server.close(() => resolve()) })
-    },
-  }
-}

@@ -1,6 +1,4 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import { text } from 'node:stream/consumers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { logFileOf } from '../../deploy/local/process.ts'
@@ -9,7 +7,6 @@ import { closeAfterAll } from '../support/close-after-all.ts'
 import { installCollector } from '../support/deploy/tools.ts'
 import { eventually } from '../support/eventually.ts'
 import { newFolder } from '../support/folder.ts'
-import { listen } from '../support/listen.ts'
 import { startEnvironment } from '../support/stacks/environment.ts'
 import { createPart } from '../support/stacks/processes.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
@@ -32,7 +29,9 @@ type ExportedSpan = {
 /** A real OpenTelemetry Collector, which passes the spans it takes on to the test as JSON. */
 async function startCollector () {
   const program = await installCollector(console.log)
-  const receiver = await startReceiving()
+  const receiver = await startReceiver(response => {
+    response.setHeader('content-type', 'application/json').end('{}')
+  })
   const dataDir = newFolder('verification-jobs-collector-')
   const address = `127.0.0.1:${await freePort()}`
   const config = `${dataDir}/collector.yaml`
@@ -48,12 +47,23 @@ async function startCollector () {
     graceMs: 5_000,
   })
   await part.up()
-  const stop = async () => {
-    await part.stop()
-    await receiver.stop()
-    rmSync(dataDir, { recursive: true, force: true })
+  const spans = () => receiver.received.flatMap(({ body }) => spansIn(JSON.parse(body) as Exported))
+  return {
+    endpoint: `http://${address}`,
+    spans,
+    /** Everything that was passed on, as it came. */
+    text: () => receiver.received.map(({ body }) => body).join('\n'),
+    /** Resolves with what the action finds in the spans, once it finds something. */
+    until: <T>(find: (all: readonly ExportedSpan[]) => T | undefined) => eventually(() => {
+      const found = find(spans())
+      if (found !== undefined) return found
+      throw new Error(`not among ${spans().length} spans: ${String(find)}`)
+    }),
+    stop: async () => {
+      await part.stop()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
   }
-  return { ...receiver, endpoint: `http://${address}`, stop }
 }
 
 /** JSON is YAML as well. */
@@ -65,35 +75,6 @@ function configOf (endpoint: string, port: number): object {
     service: {
       telemetry: { metrics: { level: 'none' } },
       pipelines: { traces: { receivers: ['otlp'], exporters: ['otlp_http'] } },
-    },
-  }
-}
-
-async function startReceiving () {
-  const bodies: string[] = []
-  const all: ExportedSpan[] = []
-  const server = createServer((request, response) => {
-    text(request).then(body => {
-      bodies.push(body)
-      all.push(...spansIn(JSON.parse(body) as Exported))
-      response.setHeader('content-type', 'application/json').end('{}')
-    }, () => response.destroy())
-  })
-  const port = await listen(server)
-  return {
-    port,
-    spans: (): readonly ExportedSpan[] => all,
-    /** Everything that was passed on, as it came. */
-    text: () => bodies.join('\n'),
-    /** Resolves with what the action finds in the spans, once it finds something. */
-    until: <T>(find: (spans: readonly ExportedSpan[]) => T | undefined) => eventually(() => {
-      const found = find(all)
-      if (found !== undefined) return found
-      throw new Error(`not among ${all.length} spans: ${String(find)}`)
-    }),
-    stop: async () => {
-      server.closeAllConnections()
-      await new Promise<void>(resolve => server.close(() => resolve()))
     },
   }
 }

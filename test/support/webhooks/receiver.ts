@@ -16,7 +16,7 @@ type Behave = (response: ServerResponse, received: Received, count: number) => v
 
 export type Receiver = Awaited<ReturnType<typeof startReceiver>>
 
-/** A real HTTP server on this machine; it ends with the test file. */
+/** A real HTTP server on this machine; it ends with the test file, or before by `stop`. */
 export async function startReceiver (
   behave: Behave = response => response.end(), host = '127.0.0.1', atPort = 0
 ) {
@@ -36,10 +36,11 @@ export async function startReceiver (
   server.on('connection', () => { connections += 1 })
   server.listen(atPort, host)
   await once(server, 'listening')
-  afterAll(() => {
+  const stop = async () => {
     server.closeAllConnections()
-    server.close()
-  })
+    await new Promise(resolve => { server.close(resolve) })
+  }
+  afterAll(stop)
   /** Resolves when this many requests with this path have come. */
   const until = async (count: number, path?: string): Promise<readonly Received[]> => {
     for (;;) {
@@ -55,5 +56,6 @@ export async function startReceiver (
     /** Connections that were made, whether a request came over them or not. */
     connections: () => connections,
     until,
+    stop,
   }
 }

@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { EgressReport } from '../../../services/verify/mailboxes/egress-check.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
@@ -7,6 +5,7 @@ import { verifyConfig } from '../../../services/verify/config.ts'
 import { logEgresses } from '../../../services/verify/main.ts'
 import { runCommand } from '../../support/admin.ts'
 import { startDnsServer, type Zone } from '../../support/mail/dns-server.ts'
+import { type Script, startScripted } from '../../support/mail/mail-servers.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 
 const stops: (() => unknown)[] = []
@@ -119,21 +118,11 @@ it('without an egress the command says what to set', async () => {
   await expect(runCommand('egress')).rejects.toThrow('set SMTP_EGRESS or SMTP_HELO')
 })
 
-/** A mail server that says these lines, and the settings to reach it as mx.mail.org. */
-async function startMailServer (greeting: string, hello = '') {
+/** A mail server that replies so, and the settings to reach it as mx.mail.org. */
+async function startMailServer (script: Script) {
   const heard: string[] = []
-  const server = createServer(socket => {
-    socket.on('error', () => {})
-    socket.write(`${greeting}\r\n`)
-    socket.on('data', data => {
-      heard.push(data.toString().trim())
-      socket.write(/^QUIT/.test(String(data)) ? '221 bye\r\n' : hello)
-    })
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  stops.push(() => server.close())
-  const { port } = server.address() as { port: number }
+  const { port, stop } = await startScripted(script, heard)
+  stops.push(stop)
   const zones: Readonly<Record<string, Zone>> = {
     'mail.org': { mx: [[10, 'mx.mail.org']] }, 'mx.mail.org': { a: ['127.0.0.1'] },
   }
@@ -141,8 +130,9 @@ async function startMailServer (greeting: string, hello = '') {
 }
 
 it('a mail server is greeted, and says which address it sees', async () => {
-  const hello = '250-mx.mail.org at your service, [93.184.216.8]\r\n250 PIPELINING\r\n'
-  const { heard, zones, settings } = await startMailServer('220 mx.mail.org', hello)
+  const { heard, zones, settings } = await startMailServer({
+    EHLO: '250-mx.mail.org at your service, [93.184.216.8]\r\n250 PIPELINING',
+  })
   const found = await findingsOf(await settingsOf({}, zones, settings), '--to mail.org')
   expect(found.slice(0, 3)).toEqual([
     'good connection: mx.mail.org takes our name: 250 mx.mail.org at your service, [93.184.216.8]',
@@ -154,7 +144,9 @@ it('a mail server is greeted, and says which address it sees', async () => {
 })
 
 it('a mail server that refuses us, or that nothing leads to, is a fault', async () => {
-  const { zones, settings } = await startMailServer('554 5.7.1 your address is blocked')
+  const { zones, settings } = await startMailServer({
+    GREETING: '554 5.7.1 your address is blocked',
+  })
   const [refused] = await findingsOf(await settingsOf({}, zones, settings), '--to mail.org')
   expect(refused).toBe('fault connection: mx.mail.org replies 554 5.7.1 your address is blocked')
   const closed = await settingsOf({}, zones, { SMTP_PORT: '9' })

@@ -1,7 +1,5 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { pageConfig } from '../../../services/page/config.ts'
 import {
   createIdentityProvider, SignInError, type SignInFlow,
@@ -9,6 +7,7 @@ import {
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { ROOT_KEY_SETTINGS } from '../../support/keys/organization-keys.ts'
 import { MESSAGE_KEY_ENV } from '../../support/keys/signed.ts'
+import { startReceiver } from '../../support/webhooks/receiver.ts'
 
 /** What the provider does wrong with the next sign-in, by the part of its answer. */
 type Oddity = {
@@ -23,28 +22,21 @@ type Oddity = {
   readonly noIdToken?: true
 }
 
-/** A form that the token endpoint received, and how the client authenticated. */
-type TokenRequest = { readonly form: URLSearchParams, readonly authorization: string }
-
+const CLIENT = { clientId: 'page', pageUrl: 'https://page.example' }
 const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 const newKey = () => generateKeyPairSync('rsa', { modulusLength: 2_048 })
 
-/**
- * An OpenID provider that issues a token for every code, and does wrong what a test asks for.
- * `requests` are the forms that its token endpoint received.
- */
-async function startOddProvider (clientId: string, port = 0) {
+/** An OpenID provider that issues a token for every code, and does wrong what a test asks for. */
+async function startOddProvider (atPort = 0) {
   const [own, foreign] = [newKey(), newKey()]
   const state = { oddity: {} as Oddity, nonce: '' }
-  const requests: TokenRequest[] = []
-  const issuerOf = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const tokens = () => {
     const { oddity, nonce } = state
     const nowS = Math.floor(Date.now() / 1_000)
     const claims = {
-      iss: issuerOf(),
+      iss: issuer,
       sub: 'ann-1',
-      aud: clientId,
+      aud: CLIENT.clientId,
       iat: nowS,
       exp: nowS + 60,
       nonce,
@@ -58,38 +50,30 @@ async function startOddProvider (clientId: string, port = 0) {
     }
   }
   const answers: Readonly<Record<string, () => object>> = {
-    '/.well-known/openid-configuration': () => metadataOf(issuerOf()),
+    '/.well-known/openid-configuration': () => metadataOf(issuer),
     '/keys': () => ({
       keys: [{ ...own.publicKey.export({ format: 'jwk' }), use: 'sig', kid: '1', alg: 'RS256' }],
     }),
     '/token': tokens,
     '/me': () => ({ sub: 'ann-1', ...state.oddity.userInfo }),
   }
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = []
-    for await (const chunk of request) chunks.push(chunk as Buffer)
-    const answer = answers[request.url ?? '']
-    const isToken = request.url === '/token'
-    if (isToken) {
-      requests.push({
-        form: new URLSearchParams(Buffer.concat(chunks).toString()),
-        authorization: request.headers.authorization ?? '',
-      })
-    }
-    const status = (isToken ? state.oddity.tokenStatus : undefined) ?? (answer ? 200 : 404)
+  const { port, received, stop } = await startReceiver((response, { path }) => {
+    const isToken = path === '/token'
+    const status = (isToken ? state.oddity.tokenStatus : undefined) ?? (answers[path] ? 200 : 404)
     response.writeHead(status, { 'content-type': 'application/json' })
-    response.end(JSON.stringify(status === 200 ? answer?.() : { error: 'invalid_grant' }))
-  })
-  await new Promise<void>(resolve => { server.listen(port, '127.0.0.1', resolve) })
+    response.end(JSON.stringify(status === 200 ? answers[path]?.() : { error: 'invalid_grant' }))
+  }, '127.0.0.1', atPort)
+  const issuer = `http://127.0.0.1:${port}`
   return {
-    issuer: issuerOf(),
-    requests,
+    issuer,
+    /** The form that its token endpoint received last, and how the client authenticated. */
+    tokenRequest: () => {
+      const { body = '', headers } = received.findLast(({ path }) => path === '/token') ?? {}
+      return { form: new URLSearchParams(body), authorization: headers?.authorization ?? '' }
+    },
     /** How to answer from now on; `nonce` is that of the sign-in under way. */
     answer: (oddity: Oddity, nonce: string) => Object.assign(state, { oddity, nonce }),
-    stop: async () => {
-      server.closeAllConnections()
-      await new Promise(resolve => { server.close(resolve) })
-    },
+    stop,
   }
 }
 
@@ -113,17 +97,11 @@ function idTokenOf (claims: object, key: KeyObject | undefined): string {
   return `${content}.${signature}`
 }
 
-const CLIENT = { clientId: 'page', pageUrl: 'https://page.example' }
 const HOUR_S = 3_600
 const nowS = () => Math.floor(Date.now() / 1_000)
 
-let odd: Awaited<ReturnType<typeof startOddProvider>>
-let provider: ReturnType<typeof createIdentityProvider>
-beforeAll(async () => {
-  odd = await startOddProvider(CLIENT.clientId)
-  provider = createIdentityProvider({ ...CLIENT, issuer: odd.issuer })
-})
-afterAll(() => odd.stop())
+const odd = await startOddProvider()
+const provider = createIdentityProvider({ ...CLIENT, issuer: odd.issuer })
 
 /** Signs in with a provider that does something wrong. */
 async function signIn (
@@ -165,17 +143,17 @@ describe('the request to the provider', () => {
 
   it('sends the verifier, and the secret of the client in a header if there is one', async () => {
     await signIn({})
-    const open = odd.requests.at(-1)
-    expect(open?.form.get('code_verifier')).toMatch(/^[\w-]{43}$/)
-    expect([open?.form.get('client_id'), open?.authorization]).toEqual(['page', ''])
+    const open = odd.tokenRequest()
+    expect(open.form.get('code_verifier')).toMatch(/^[\w-]{43}$/)
+    expect([open.form.get('client_id'), open.authorization]).toEqual(['page', ''])
     const secret = createIdentityProvider({
       ...CLIENT, issuer: odd.issuer, clientSecret: 'its secret',
     })
     await signIn({}, {}, secret)
-    const { authorization = '', form } = odd.requests.at(-1) ?? {}
+    const { authorization, form } = odd.tokenRequest()
     expect(Buffer.from(authorization.replace('Basic ', ''), 'base64').toString())
       .toBe('page:its+secret')
-    expect(form?.has('client_secret')).toBe(false)
+    expect(form.has('client_secret')).toBe(false)
   })
 })
 
@@ -247,16 +225,15 @@ describe('a sign-in is rejected', () => {
 
 describe('a provider that is unavailable', () => {
   it('is reported as such, and found again once it answers', async () => {
-    const { issuer, stop } = await startOddProvider('page')
+    const { issuer, stop } = await startOddProvider()
     await stop()
     const late = createIdentityProvider({ ...CLIENT, issuer })
     const start = () => late.start({ back: '/', again: false })
     for (let attempt = 0; attempt < 2; attempt++) {
       await expect(start()).rejects.toMatchObject({ name: 'SignInError', kind: 'unavailable' })
     }
-    const restarted = await startOddProvider('page', Number(new URL(issuer).port))
+    await startOddProvider(Number(new URL(issuer).port))
     expect((await start()).url).toContain(issuer)
-    await restarted.stop()
     expect(await failure({ tokenStatus: 500 })).toMatch(/^unavailable: /)
   })
 
@@ -268,7 +245,7 @@ describe('a provider that is unavailable', () => {
 
   it('gets no browser, a second after its last answer at the latest', async () => {
     const clock = { ms: 0 }
-    const own = await startOddProvider('page')
+    const own = await startOddProvider()
     const page = createIdentityProvider({ ...CLIENT, issuer: own.issuer }, () => clock.ms)
     const start = () => page.start({ back: '/', again: false })
     await start()
