@@ -11,26 +11,20 @@ import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'
+import { blockEmission, live } from '../../support/clickhouse/results.ts'
+import { JOB, TENANT } from '../../support/stage-messages.ts'
 
 const codec = createCodec(localSource())
 /** One key, so that a message that was moved is refused by its binding alone. */
 const key = randomBytes(32)
 const keysOf = new Map(
-  ['org_1.live/job_1', 'org_1.live/job_2', 'org_1.test/job_1'].map(name => [name, key])
+  [`${TENANT}/${JOB}`, `${TENANT}/job_2`, `org_1.test/${JOB}`].map(name => [name, key])
 )
 const keys = { get: async (tenant: string, job: string) => keysOf.get(`${tenant}/${job}`) }
 const messageCodec = createMessageCodec({ codec, keys })
 
-const coordinates = {
-  tenant: 'org_1.live',
-  job: 'job_1',
-  service: 'phone-validation',
-  chunk: 1,
-  chunks: 3,
-  firstRow: 1_000,
-  rows: 10,
-  totalRows: 2_010,
-}
+const place = { chunk: 1, chunks: 3, firstRow: 1_000, rows: 10, totalRows: 2_010 }
+const coordinates = { tenant: TENANT, job: JOB, service: 'phone-validation', ...place }
 const inputs = Array.from({ length: 10 }, (_, row) => `+1212736500${row}`)
 
 const submitted: Emission<'rows.submitted'> = {
@@ -67,32 +61,10 @@ const missed: Emission<'rows.to-verify'> = {
   rows: { rows: [0, 9], duplicates: [0, 1], canonicals: ['a', 'b'], tokens: Buffer.alloc(32) },
 }
 const bits = (...bytes: number[]) => Buffer.from(bytes)
-const finished: Emission<'rows.completed'> = {
-  topic: 'rows.completed',
-  lane: 'bulk',
-  value: {
-    ...coordinates,
-    batch: 2,
-    inputs: false,
-    finished: bits(3, 0),
-    cached: bits(0, 0),
-    live: bits(1, 0),
-    invalid: bits(0, 0),
-    unknown: bits(2, 0),
-    cancelled: bits(0, 0),
-    duplicates: [{ row: 0, count: 2 }],
-    verdicts: [
-      { status: 'valid', reason: 'deliverable', firstRow: 0, rows: bits(1, 0) },
-      { status: 'unknown', reason: 'timeout', firstRow: 0, rows: bits(2, 0) },
-    ],
-  },
-  rows: {
-    inputs: null,
-    rows: [0, 1],
-    duplicateOf: [],
-    columns: [{ name: 'status', values: ['valid', 'unknown'], at: [] }]
-  },
-}
+const block = blockEmission(place, [
+  [0, live('a', 2)], [1, { ...live(''), status: 'unknown', reason: 'timeout', source: 'none' }],
+], { batch: 2 })
+const finished = { ...block, rows: { ...block.rows, contacts: null } }
 
 const rawOf = ({ topic, key, value, headers }: OutgoingMessage): RawMessage =>
   ({ topic, partition: 0, offset: 0n, key: Buffer.from(key), value, headers, timestampMs: 0 })
@@ -133,10 +105,10 @@ describe('a message', () => {
   it('names its rows in headers, and has the key and topic of the topology', async () => {
     const { topic, key, headers } = await messageCodec.encode(missed)
     expect(topic).toBe('rows.to-verify.bulk.phone-validation')
-    expect(key).toBe('job_1:1:2')
+    expect(key).toBe(`${JOB}:1:2`)
     expect(headers).toEqual({
-      tenant: 'org_1.live',
-      job: 'job_1',
+      tenant: TENANT,
+      job: JOB,
       service: 'phone-validation',
       lane: 'bulk',
       chunk: '1',
@@ -171,9 +143,7 @@ describe('a changed message', () => {
     [submitted, { chunk: 0 }], [submitted, { chunks: 2 }], [submitted, { job: 'job_2' }],
     [submitted, { tenant: 'org_1.test' }],
     [submitted, { rowsSchema: 1 }], [missed, { batch: 0 }], [missed, { chunk: 2 }],
-    [finished, { batch: -1 }], [
-      finished, { live: bits(3, 0) }
-    ], [finished, { finished: bits(7, 0) }],
+    [finished, { batch: -1 }], [finished, { finished: bits(7, 0) }],
     [finished, { cached: bits(1, 0) }], [finished, { live: bits(3, 0) }],
     [finished, { invalid: bits(2, 0) }], [finished, { unknown: bits(0, 0) }],
     [finished, { cancelled: bits(2, 0) }],
@@ -235,7 +205,7 @@ describe('what is no message', () => {
 })
 
 describe('the header of a job', () => {
-  const owner = { tenant: 'org_1.live', job: 'job_1' }
+  const owner = { tenant: TENANT, job: JOB }
   const header = { metadata: { order: '7' }, webhookUrl: 'https://example.com/hook' }
 
   it('opens for its job alone', () => {
