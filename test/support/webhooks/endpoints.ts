@@ -1,6 +1,5 @@
 import { encodeTime } from 'ulid'
 import type { WebhookEndpoint } from '../../../services/webhooks/endpoints.ts'
-import type { IngestDeps } from '../../../services/ingest/deps.ts'
 
 export const ENDPOINT_ID = 'we_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
@@ -22,34 +21,3 @@ export const endpointOf = (more: Partial<WebhookEndpoint> = {}): WebhookEndpoint
   secretBeforeUntilMs: 0,
   ...more,
 })
-
-/** The endpoints of each tenant, in memory. */
-export function endpointsDouble (
-  initial: Readonly<Record<string, readonly WebhookEndpoint[]>> = {}
-): IngestDeps['endpoints'] {
-  const lists = new Map(Object.entries(initial))
-  const listOf = (tenant: string) => lists.get(tenant) ?? []
-  const replace = (tenant: string, id: string, change: Partial<WebhookEndpoint>) => {
-    const list = listOf(tenant).map(one => one.id === id ? { ...one, ...change } : one)
-    lists.set(tenant, list)
-    return list.find(one => one.id === id)
-  }
-  let made = 0
-  return {
-    list: async tenant => listOf(tenant),
-    create: async (tenant, settings, max) => {
-      const list = listOf(tenant)
-      if (list.length >= max) return undefined
-      const endpoint = endpointOf({ ...settings, id: `we_${++made}` })
-      lists.set(tenant, [...list, endpoint])
-      return endpoint
-    },
-    update: async (tenant, id, change) => replace(tenant, id, change),
-    rotate: async (tenant, id) => replace(tenant, id, { secret: 'whsec_new' }),
-    remove: async (tenant, id) => {
-      const gone = listOf(tenant).find(one => one.id === id)
-      lists.set(tenant, listOf(tenant).filter(one => one.id !== id))
-      return gone
-    },
-  }
-}

@@ -14,7 +14,6 @@ import type { Submission } from '../../../services/jobs/submit.ts'
 import { readPrices } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/runtime/platform/errors.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
-import { endpointsDouble } from '../../support/webhooks/endpoints.ts'
 import { NO_COUNTS } from '../../support/stage-messages.ts'
 
 export const JOB_ID = DELIVERED_JOB
@@ -165,7 +164,8 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     openHeader: async () => ({ metadata: { team: 'blue' }, webhookUrl: '' }),
     listAttempts: async () => [],
     listEndpointAttempts: async () => [],
-    endpoints: endpointsDouble(),
+    // Tests of webhook endpoints have real ones.
+    endpoints: {} as IngestDeps['endpoints'],
     webhookKeys: async () => [`whpk_${Buffer.alloc(32).toString('base64')}`],
     findDelivery: async () => undefined,
     resend: async () => 'queued',

@@ -1,11 +1,14 @@
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import Fastify from 'fastify'
 import { WORKSPACE_KEY } from '../../../services/accounts/api-keys.ts'
 import { countRequests } from '../../../services/ingest/app.ts'
 import { routesOf } from '../../../services/ingest/routes.ts'
+import { createWebhookEndpoints } from '../../../services/webhooks/endpoints.ts'
 import { eventIdOf } from '../../../services/webhooks/event.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { SpanKind } from '../../../services/runtime/platform/tracing.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
+import { emptyRedis, workerRedis as redis } from '../../support/redis/worker.ts'
 import { idOf, placeIn, spansOf } from '../../support/tracing.ts'
 import {
   application, closedJob, doubles, good, JOB_ID, KEY_ID, MANIFEST, outage, settings,
@@ -14,7 +17,11 @@ import {
 const EVENT = eventIdOf(JOB_ID, 'job.completed')
 const results = `/jobs/${JOB_ID}/results`
 const page = `${results}?format=json&cursor=${Buffer.from('v1:0').toString('base64url')}`
+const endpoints = createWebhookEndpoints({ redis, keys: organizationKeysOf(1) })
+beforeEach(emptyRedis)
+
 const found = {
+  endpoints,
   readJob: async () => closedJob(),
   findArchived: async () => ({ job: closedJob(), manifest: MANIFEST }),
 }
@@ -58,13 +65,13 @@ describe('an entry of the access log', () => {
   const cases = LINES.map(([route, target, details, body]) => ({ route, target, details, body }))
   it.each(cases)('names its target and its details: $route', async line => {
     const { route, target, details, body } = line
-    const { deps, send } = application({
+    const { calls, send } = application({
       ...found,
       cancel: async () => ({ kind: 'cancelling', job: closedJob() }) as never,
       openHeader: async () => ({ metadata: {}, webhookUrl: 'https://hidden.example/' }),
       listAttempts: async () => [{ event: EVENT, attempt: 1 }] as never,
     })
-    const first = await deps.endpoints.create('org_01.live', {
+    const first = await endpoints.create('org_01.live', {
       url: 'https://first.example/', events: ['*'], description: '', enabled: true,
     }, 9)
     const [method = '', path = ''] = route.split(' ')
@@ -80,13 +87,13 @@ describe('an entry of the access log', () => {
       address: '127.0.0.1',
       entryId: expect.any(String) as string,
     }
-    expect(deps.calls.recorded).toMatchObject([{ ...entry, outcome: 'attempted' }, {
+    expect(calls.recorded).toMatchObject([{ ...entry, outcome: 'attempted' }, {
       ...entry,
       outcome: 'done',
       target: { new: made, first: first?.id }[target] ?? target,
       details: { mode: 'live', ...details },
     }])
-    expect(JSON.stringify(deps.calls.recorded)).not.toContain('hidden')
+    expect(JSON.stringify(calls.recorded)).not.toContain('hidden')
   })
 
   it('covers later pages of results of the same key and job', async () => {

@@ -1,24 +1,33 @@
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { Attempt } from '../../../../services/webhooks/deliveries.ts'
+import { createWebhookEndpoints } from '../../../../services/webhooks/endpoints.ts'
 import { eventIdOf } from '../../../../services/webhooks/event.ts'
+import { organizationKeysOf } from '../../../support/keys/organization-keys.ts'
+import { emptyRedis, workerRedis as redis } from '../../../support/redis/worker.ts'
 import { deliveryAttempt } from '../../../support/webhooks/deliveries.ts'
-import { ENDPOINT_ID, endpointOf, endpointsDouble } from '../../../support/webhooks/endpoints.ts'
 import { application, closedJob, JOB_ID, NOW_MS } from '../doubles.ts'
 
 const url = 'https://hooks.example.com/in'
 
+beforeEach(emptyRedis)
+const endpoints = createWebhookEndpoints({ redis, keys: organizationKeysOf(1), now: () => NOW_MS })
+
 type Sent = { readonly key?: string, readonly body?: unknown }
 
 function scene (more: Partial<IngestDeps> = {}) {
-  const { send } = application({ ...more })
+  const { send } = application({ endpoints, ...more })
   return async (method: string, path = '', sent: Sent = {}) => {
     const answer = await send(method, `/webhook-endpoints${path}`, sent)
     return { status: answer.statusCode, body: answer.json(), headers: answer.headers }
   }
 }
 
-const withOne = () => scene({ endpoints: endpointsDouble({ 'org_01.live': [endpointOf()] }) })
+/** An interface with one endpoint. */
+async function withOne (more: Partial<IngestDeps> = {}) {
+  const call = scene(more)
+  return { call, id: (await call('POST', '', { body: { url } })).body.id as string }
+}
 
 describe('webhook endpoints', () => {
   it('are created with a secret, which no other answer shows', async () => {
@@ -50,14 +59,14 @@ describe('webhook endpoints', () => {
   })
 
   it('of one mode are unknown to keys of the other', async () => {
-    const call = withOne()
+    const { call, id } = await withOne()
     expect((await call('GET', '', { key: 'test' })).body).toEqual({ data: [] })
     const calls: [string, string, unknown?][] = [
       ['GET', ''], ['PATCH', '', { enabled: true }], ['DELETE', ''], ['POST', '/rotate-secret'],
       ['GET', '/deliveries'],
     ]
     for (const [method, path, body] of calls) {
-      const answer = await call(method, `/${ENDPOINT_ID}${path}`, { key: 'test', body })
+      const answer = await call(method, `/${id}${path}`, { key: 'test', body })
       expect([method, path, answer.status, answer.body.error.code])
         .toEqual([method, path, 404, 'webhook_endpoint_not_found'])
     }
@@ -80,9 +89,9 @@ describe('a bad request for a webhook endpoint', () => {
   })
 
   it('that changes nothing, or to a bad address, is refused', async () => {
-    const call = withOne()
+    const { call, id } = await withOne()
     const codes = await Promise.all([{}, { url: 'https://localhost/' }, { id: 'we_2' }].map(body =>
-      call('PATCH', `/${ENDPOINT_ID}`, { body })))
+      call('PATCH', `/${id}`, { body })))
     expect(codes.map(({ status, body }) => [status, body.error.code])).toEqual([
       [400, 'invalid_request'], [400, 'invalid_webhook_url'], [400, 'invalid_request'],
     ])
@@ -91,32 +100,30 @@ describe('a bad request for a webhook endpoint', () => {
 
   it.each(['limit=0', 'limit=101', 'limit=x', 'after=x', 'after=job_1.evt_1.1', 'page=2'])(
     'with ?%s for its deliveries is refused', async query => {
-      const { status, body } = await withOne()('GET', `/${ENDPOINT_ID}/deliveries?${query}`)
+      const { call, id } = await withOne()
+      const { status, body } = await call('GET', `/${id}/deliveries?${query}`)
       expect([status, body.error.code]).toEqual([400, 'invalid_request'])
     })
 })
 
 describe('the deliveries of a webhook endpoint', () => {
   const event = eventIdOf(JOB_ID, 'job.completed')
-  const attemptOf = (attempt: number) =>
-    deliveryAttempt({ event: `${event}.${ENDPOINT_ID}`, attempt, atMs: NOW_MS })
-
   it('are listed by pages, and the cursor continues after the last attempt', async () => {
     const asked: unknown[] = []
-    const call = scene({
-      endpoints: endpointsDouble({ 'org_01.live': [endpointOf()] }),
+    const { call, id } = await withOne({
       listEndpointAttempts: async (...of) => {
         asked.push(of)
-        return [attemptOf(3), attemptOf(2)].slice(0, of[2].limit)
+        return [3, 2].slice(0, of[2].limit).map(attempt =>
+          deliveryAttempt({ event: `${event}.${of[1]}`, attempt, atMs: NOW_MS }))
       },
     })
-    const first = await call('GET', `/${ENDPOINT_ID}/deliveries?limit=1`)
+    const first = await call('GET', `/${id}/deliveries?limit=1`)
     expect(first.body).toEqual({
       data: [{
-        deliveryId: `${event}.${ENDPOINT_ID}`,
+        deliveryId: `${event}.${id}`,
         type: 'job.completed',
         jobId: JOB_ID,
-        endpointId: ENDPOINT_ID,
+        endpointId: id,
         attempt: 3,
         attemptedAt: '2026-08-11T10:00:00.000Z',
         outcome: 'failed',
@@ -128,12 +135,12 @@ describe('the deliveries of a webhook endpoint', () => {
       next_cursor: `${JOB_ID}.${event}.3`,
     })
     const cursor = first.body.next_cursor
-    const last = await call('GET', `/${ENDPOINT_ID}/deliveries?limit=2&after=${cursor}`)
+    const last = await call('GET', `/${id}/deliveries?limit=2&after=${cursor}`)
     expect([last.body.has_more, last.body.next_cursor]).toEqual([false, null])
     expect(asked).toEqual([
-      ['org_01.live', ENDPOINT_ID, { limit: 2 }],
-      ['org_01.live', ENDPOINT_ID, {
-        limit: 3, after: { job: JOB_ID, event: `${event}.${ENDPOINT_ID}`, attempt: 3 },
+      ['org_01.live', id, { limit: 2 }],
+      ['org_01.live', id, {
+        limit: 3, after: { job: JOB_ID, event: `${event}.${id}`, attempt: 3 },
       }],
     ])
   })
