@@ -1,50 +1,30 @@
 import { fork } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { request as forward } from 'node:http'
-import { createServer, type Server } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { selfSigned } from '../../deploy/local/certificate.ts'
-import { freePort } from '../../deploy/local/ports.ts'
 import { eventually } from '../support/eventually.ts'
 import { newFolder } from '../support/folder.ts'
 import { MESSAGE_KEY_ENV } from '../support/keys/signed.ts'
-import { type RedisServer, startRedisServer } from '../support/redis/server.ts'
 import { endChild } from '../support/stacks/processes.ts'
 import { type SecureBroker, startSecureBroker } from '../support/stacks/secure-broker.ts'
 import type { MemberNews } from '../support/stacks/secure-member.ts'
-import type { StoreNews } from '../support/stacks/secure-stores.ts'
-import { stackEnv } from '../support/stacks/stack.ts'
 import { startTokenProvider, type TokenProvider } from '../support/stacks/token-provider.ts'
 
-type SecureChild<News> = {
-  readonly news: readonly News[]
-  /** Entries of its log. */
-  readonly log: readonly Readonly<Record<string, unknown>>[]
-  readonly exitCode: () => number | null
-  readonly stop: () => Promise<void>
-}
+type Member = ReturnType<typeof startMember>
 
-/** Starts a program that sends news, with nothing but `env` and the path. */
-function startSecureChild<News> (
-  program: string, env: Readonly<Record<string, string>>
-): SecureChild<News> {
-  const child = fork(`${import.meta.dirname}/../support/stacks/${program}`, {
+/** Starts a member in a process of its own, with nothing but `env` and the path. */
+function startMember (env: Readonly<Record<string, string>>) {
+  const child = fork(`${import.meta.dirname}/../support/stacks/secure-member.ts`, {
     env: { PATH: process.env['PATH'], ...env }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
-  const news: News[] = []
+  const news: MemberNews[] = []
   const log: Record<string, unknown>[] = []
-  child.on('message', message => { news.push(message as News) })
+  child.on('message', message => { news.push(message as MemberNews) })
   for (const stream of [child.stdout, child.stderr]) {
     createInterface(stream!).on('line', line => { log.push(entryOf(line)) })
   }
-  return {
-    news,
-    log,
-    exitCode: () => child.exitCode,
-    stop: () => endChild(child),
-  }
+  return { news, log, exitCode: () => child.exitCode, stop: () => endChild(child) }
 }
 
 function entryOf (line: string): Record<string, unknown> {
@@ -56,7 +36,6 @@ function entryOf (line: string): Record<string, unknown> {
 }
 
 const USER = { username: 'jobs', password: 'a+b@c' }
-const IN_ADDRESS = `${USER.username}:${encodeURIComponent(USER.password)}`
 /** No other case uses these accounts, so revoking their access affects one case. */
 const REVOKED = { username: 'revoked', password: 'r+w@d' }
 const DENIED = { username: 'denied', password: 'd+n@d' }
@@ -66,16 +45,13 @@ const CLIENT = { id: 'jobs', secret: 'a-secret-of-32-characters-or-more' }
 const folder = newFolder('secure-connections-')
 const certificate = selfSigned('secure')
 const files = { cert: `${folder}/cert.pem`, key: `${folder}/key.pem` }
-const trusting = { NODE_EXTRA_CA_CERTS: files.cert }
 
 beforeAll(() => {
   writeFileSync(files.cert, certificate.cert)
   writeFileSync(files.key, certificate.key)
 })
 
-const within = async <News>(
-  child: SecureChild<News>, work: (child: SecureChild<News>) => Promise<void>
-) => {
+const within = async (child: Member, work: (child: Member) => Promise<void>) => {
   try {
     await work(child)
   } finally {
@@ -105,8 +81,12 @@ describe.concurrent('Kafka over TLS with authentication', () => {
       ...more,
     })
   const memberWith = (more: Readonly<Record<string, string>>) =>
-    startSecureChild<MemberNews>('secure-member.ts', {
-      ...MESSAGE_KEY_ENV, ...trusting, KAFKA_BROKERS: broker.address, KAFKA_TLS: 'true', ...more,
+    startMember({
+      ...MESSAGE_KEY_ENV,
+      NODE_EXTRA_CA_CERTS: files.cert,
+      KAFKA_BROKERS: broker.address,
+      KAFKA_TLS: 'true',
+      ...more,
     })
   const byToken = (secret = CLIENT.secret) => memberWith({
     KAFKA_SASL_MECHANISM: 'oauthbearer',
@@ -120,7 +100,7 @@ describe.concurrent('Kafka over TLS with authentication', () => {
     KAFKA_TLS_CERT_FILE: files.cert,
     KAFKA_TLS_KEY_FILE: files.key,
   })
-  const readiness = async (log: SecureChild<MemberNews>['log']) => {
+  const readiness = async (log: Member['log']) => {
     const port = String(log.find(({ port }) => port !== undefined)?.['port'])
     return (await fetch(`http://127.0.0.1:${port}/readyz`)).status
   }
@@ -227,77 +207,3 @@ describe.concurrent('Kafka over TLS with authentication', () => {
     expect(tokens.issued()).toBeLessThanOrEqual(2)
   })
 })
-
-describe.concurrent('stores over TLS, with a user and a password in the address', () => {
-  let redis: RedisServer
-  let redisPort: number
-  let front: Server
-  beforeAll(async () => {
-    redisPort = await freePort()
-    redis = await startRedisServer([
-      '--tls-port', String(redisPort), '--tls-cert-file', files.cert, '--tls-key-file', files.key,
-      '--tls-ca-cert-file', files.cert, '--tls-auth-clients', 'no',
-      '--user', USER.username, 'on', `>${USER.password}`, '~*', '&*', '+@all',
-      '--requirepass', 'of-the-default-user',
-    ])
-    front = createSecureFront(new URL(stackEnv().CLICKHOUSE_URL ?? ''), USER, certificate)
-    await new Promise<void>(resolve => { front.listen(0, '127.0.0.1', resolve) })
-  })
-  afterAll(async () => {
-    front?.close()
-    await redis?.stop()
-  })
-  const answersTo = async (account: string, more: Readonly<Record<string, string>> = trusting) => {
-    const found: StoreNews[] = []
-    const child = startSecureChild<StoreNews>('secure-stores.ts', {
-      REDIS_STATE_URL: `rediss://${account}@127.0.0.1:${redisPort}`,
-      CLICKHOUSE_URL: `https://${account}@127.0.0.1:${(front.address() as AddressInfo).port}`,
-      ...more,
-    })
-    await within(child, async ({ news }) => {
-      await eventually(() => expect(news).toHaveLength(1))
-      found.push(...news)
-    })
-    return found[0]
-  }
-
-  it('are reachable', async () => {
-    expect(await answersTo(IN_ADDRESS)).toEqual({ redis: 'PONG', clickhouse: '[{"sum":2}]' })
-  })
-
-  it('refuse a wrong password, and fail without their certificate authority', async () => {
-    expect(await answersTo(`${USER.username}:wrong`)).toEqual({
-      redis: expect.stringMatching(/^failed: (NOAUTH|WRONGPASS)/),
-      clickhouse: 'failed: ClickHouse authentication failed: check user and password in ' +
-        'CLICKHOUSE_URL',
-    })
-    expect(await answersTo(IN_ADDRESS, {})).toEqual({
-      redis: expect.stringMatching(/^failed: /),
-      clickhouse: expect.stringMatching(/^failed: The certificate of ClickHouse is not trusted: /),
-    })
-  })
-})
-
-/** What a ClickHouse of production has in addition: TLS, and an answer for its user alone. */
-function createSecureFront (
-  target: URL, account: { readonly username: string, readonly password: string },
-  certificate: { readonly cert: string, readonly key: string }
-): Server {
-  const { username, password } = account
-  const wanted = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
-  return createServer(certificate, (request, response) => {
-    const { authorization, ...headers } = request.headers
-    if (authorization !== wanted) {
-      response.writeHead(403, { 'x-clickhouse-exception-code': '516' }).end(
-        'Code: 516. DB::Exception: user: Authentication failed: password is incorrect, or there ' +
-        'is no user with such name. (AUTHENTICATION_FAILED) (version 25.3.1.1)')
-      return
-    }
-    const { method, url } = request
-    const asking = forward(target, { method, path: url, headers }, answer => {
-      answer.pipe(response.writeHead(answer.statusCode ?? 502, answer.headers))
-    })
-    asking.on('error', () => response.destroy())
-    request.pipe(asking)
-  })
-}

@@ -1,9 +1,11 @@
 import { once } from 'node:events'
-import { createServer, type Server, type ServerResponse } from 'node:http'
 import { writeFileSync } from 'node:fs'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { selfSigned } from '../../../../deploy/local/certificate.ts'
 import {
   connectClickhouse, insertDivided, streamRows,
 } from '../../../../services/runtime/platform/clickhouse.ts'
@@ -122,6 +124,17 @@ describe('the ClickHouse client', () => {
       expect(error).toBeInstanceOf(InfrastructureError)
       expect(String((error as Error).message)).toMatch(message)
     }
+  })
+
+  it('names the setting to fix for a certificate that is not trusted', async () => {
+    const secure = createSecureServer(selfSigned('clickhouse')).listen(0, '127.0.0.1')
+    await once(secure, 'listening')
+    const distrusting =
+      connectClickhouse(`https://127.0.0.1:${(secure.address() as AddressInfo).port}`)
+    await expect(distrusting.query({ query: 'SELECT 1' })).rejects
+      .toThrow(/^The certificate of ClickHouse is not trusted: .* in CLICKHOUSE_URL$/)
+    await distrusting.close()
+    secure.close()
   })
 
   it('reports truncated rows as an infrastructure error', async () => {
