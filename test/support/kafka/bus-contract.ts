@@ -20,13 +20,22 @@ export function describeBusContract (name: string, harness: BusHarness): void {
     describeMessages(harness)
     describeOffsets(harness)
     describeMembers(harness)
-    describeAgain(harness)
-    describePauses(harness)
-    describeSlowness(harness)
+    describeRedelivery(harness)
+    describePartitions(harness)
     describeLife(harness)
     describeLastValue(harness)
     describeFailure(harness)
   })
+}
+
+/** Consumes so many messages and stops. */
+async function readAll (
+  bus: Bus, topics: readonly string[], count: number, more?: Parameters<typeof record>[2]
+) {
+  const run = await record(bus, topics, more)
+  await run.until(() => run.seen.length === count)
+  await run.consumption.stop()
+  return run
 }
 
 function describeSending ({ bus, createTopic }: BusHarness): void {
@@ -54,11 +63,9 @@ function describeSending ({ bus, createTopic }: BusHarness): void {
   it('sends one batch to several topics', async () => {
     const topics = [await createTopic(1), await createTopic(2), await createTopic(1)]
     await bus.producer('several').send(topics.flatMap((topic) => numbered(topic, 7)))
-    const run = await record(bus, topics)
-    await run.until(() => run.seen.length === 21)
-    await run.consumption.stop()
+    const { seen } = await readAll(bus, topics, 21)
     for (const topic of topics) {
-      const values = valuesOf(run.seen.filter((message) => message.topic === topic))
+      const values = valuesOf(seen.filter((message) => message.topic === topic))
       expect(values.toSorted()).toEqual(['0', '1', '2', '3', '4', '5', '6'])
     }
   })
@@ -97,22 +104,15 @@ function describeOffsets ({ bus, createTopic }: BusHarness): void {
   it('starts a new group at the beginning', async () => {
     const topic = await createTopic(2)
     await bus.producer('early').send(numbered(topic, 20))
-    const run = await record(bus, [topic])
-    await run.until(() => run.seen.length === 20)
-    await run.consumption.stop()
-    expect(run.seen).toHaveLength(20)
+    expect((await readAll(bus, [topic], 20)).seen).toHaveLength(20)
   })
 
   it('moves no offset without a commit', async () => {
     const topic = await createTopic(1)
     await bus.producer('uncommitted').send(numbered(topic, 12))
-    const first = await record(bus, [topic])
-    await first.until(() => first.seen.length === 12)
-    await first.consumption.stop()
-    const second = await record(bus, [topic], { group: first.group })
-    await second.until(() => second.seen.length === 12)
-    await second.consumption.stop()
-    expect(offsetOf(second.seen[0])).toBe(0n)
+    const { group } = await readAll(bus, [topic], 12)
+    const { seen } = await readAll(bus, [topic], 12, { group })
+    expect(offsetOf(seen[0])).toBe(0n)
   })
 
   it('continues after a restart from an explicit lower commit', async () => {
@@ -130,10 +130,8 @@ function describeOffsets ({ bus, createTopic }: BusHarness): void {
     await first.until(() => first.seen.length === 13)
     await first.consumption.stop()
     expect(first.seen.map(({ offset }) => Number(offset))).toEqual([...Array(13).keys()])
-    const second = await record(bus, [topic], { group: first.group })
-    await second.until(() => second.seen.length === 9)
-    await second.consumption.stop()
-    expect(offsetOf(second.seen[0])).toBe(4n)
+    const { seen } = await readAll(bus, [topic], 9, { group: first.group })
+    expect(offsetOf(seen[0])).toBe(4n)
   })
 }
 
@@ -159,7 +157,7 @@ function describeMembers ({ bus, createTopic }: BusHarness): void {
   })
 }
 
-function describeAgain ({ bus, createTopic }: BusHarness): void {
+function describeRedelivery ({ bus, createTopic }: BusHarness): void {
   it('hands over again from an offset, not before the pause is over', async () => {
     const topic = await createTopic(1)
     const afterMs = 300
@@ -181,36 +179,6 @@ function describeAgain ({ bus, createTopic }: BusHarness): void {
     // A timer may end a part of a millisecond early.
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(afterMs - 2)
   })
-}
-
-function describePauses ({ bus, createTopic }: BusHarness): void {
-  it('continues with other partitions while one pauses', async () => {
-    const topic = await createTopic(2)
-    let paused = -1
-    let pauses = 0
-    const over = Promise.withResolvers<void>()
-    const handle: Handler = ({ partition, redeliver }) => {
-      if (paused === -1) paused = partition
-      if (partition !== paused) return
-      pauses += 1
-      if (pauses === 1) redeliver(0n, over.promise)
-    }
-    await bus.producer('beside').send(numbered(topic, 40))
-    const run = await record(bus, [topic], { handle })
-    await run.until(() => paused !== -1)
-    await bus.producer('beside').send(numbered(topic, 40))
-    const all = await record(bus, [topic])
-    await all.until(() => all.seen.length === 80)
-    await all.consumption.stop()
-    const others = (messages: readonly RawMessage[]) =>
-      messages.filter(({ partition }) => partition !== paused).length
-    await run.until(() => others(run.seen) === others(all.seen))
-    expect(others(run.seen)).toBeGreaterThan(0)
-    expect(pauses).toBe(1)
-    over.resolve()
-    await run.until(() => distinct(run.seen) === 80)
-    await run.consumption.stop()
-  })
 
   it('redelivers after the end of a delivery too', async () => {
     const topic = await createTopic(1)
@@ -226,31 +194,35 @@ function describePauses ({ bus, createTopic }: BusHarness): void {
   })
 }
 
-function describeSlowness ({ bus, createTopic }: BusHarness): void {
-  it('does not let a slow partition stop the others', async () => {
-    const topic = await createTopic(2)
-    const gate = Promise.withResolvers<void>()
-    let slow = -1
-    const handle: Handler = async ({ partition }) => {
-      if (slow === -1) slow = partition
-      if (partition === slow) await gate.promise
-    }
-    await bus.producer('slow').send(numbered(topic, 20))
-    const run = await record(bus, [topic], { handle })
-    await run.until(() => slow !== -1)
-    await bus.producer('slow').send(numbered(topic, 20))
-    const all = await record(bus, [topic])
-    await all.until(() => all.seen.length === 40)
-    await all.consumption.stop()
-    const others = (messages: readonly RawMessage[]) =>
-      messages.filter(({ partition }) => partition !== slow).length
-    await run.until(() => others(run.seen) === others(all.seen))
-    expect(others(run.seen)).toBeGreaterThan(0)
-    expect(run.seen.length).toBeLessThan(40)
-    gate.resolve()
-    await run.until(() => run.seen.length === 40)
-    await run.consumption.stop()
-  })
+/** The first partition that is delivered waits for a gate, in its handler or for a redelivery. */
+function describePartitions ({ bus, createTopic }: BusHarness): void {
+  it.each(['a slow handler', 'a redelivery'] as const)(
+    'continues with other partitions while one waits for %s', async cause => {
+      const topic = await createTopic(2)
+      const gate = Promise.withResolvers<void>()
+      let waiting = -1
+      let deliveries = 0
+      const handle: Handler = async ({ partition, redeliver }) => {
+        if (waiting === -1) waiting = partition
+        if (partition !== waiting) return
+        deliveries += 1
+        if (cause === 'a slow handler') await gate.promise
+        else if (deliveries === 1) redeliver(0n, gate.promise)
+      }
+      await bus.producer('beside').send(numbered(topic, 40))
+      const run = await record(bus, [topic], { handle })
+      await run.until(() => waiting !== -1)
+      await bus.producer('beside').send(numbered(topic, 40))
+      const all = await readAll(bus, [topic], 80)
+      const others = (messages: readonly RawMessage[]) =>
+        messages.filter(({ partition }) => partition !== waiting).length
+      await run.until(() => others(run.seen) === others(all.seen))
+      expect([others(run.seen) > 0, deliveries]).toEqual([true, 1])
+      expect(run.seen.length).toBeLessThan(80)
+      gate.resolve()
+      await run.until(() => distinct(run.seen) === 80)
+      await run.consumption.stop()
+    })
 }
 
 function describeLife ({ bus, createTopic, fatal }: BusHarness): void {
@@ -263,10 +235,8 @@ function describeLife ({ bus, createTopic, fatal }: BusHarness): void {
     expect(run.consumption.ready()).toBe(true)
     await run.consumption.stop()
     expect(run.consumption.ready()).toBe(false)
-    const second = await record(bus, [topic], { group: run.group })
-    await second.until(() => second.seen.length === 3)
-    await second.consumption.stop()
-    expect(second.events[0]).toBe('assigned')
+    const { events } = await readAll(bus, [topic], 3, { group: run.group })
+    expect(events[0]).toBe('assigned')
   })
 
   it('aborts the signal when it stops, waits for the handler, and commits no more', async () => {
@@ -285,10 +255,8 @@ function describeLife ({ bus, createTopic, fatal }: BusHarness): void {
     await run.consumption.stop()
     expect(returned).toBe(true)
     expect(fatal.length).toBe(before)
-    const second = await record(bus, [topic], { group: run.group })
-    await second.until(() => second.seen.length === 3)
-    await second.consumption.stop()
-    expect(offsetOf(second.seen[0])).toBe(0n)
+    const { seen } = await readAll(bus, [topic], 3, { group: run.group })
+    expect(offsetOf(seen[0])).toBe(0n)
   })
 }
 
