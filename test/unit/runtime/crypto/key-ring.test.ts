@@ -10,7 +10,7 @@ const ringOf = (ids: readonly (keyof typeof bytes)[], active: string) =>
 const dataKey = randomBytes(32)
 
 describe('a key ring', () => {
-  it('unwraps keys after the active key has changed', () => {
+  it('unwraps keys after the active key has changed, for the same purpose only', () => {
     const wrapped = ringOf(['a'], 'a').wrap(dataKey, ['j1'])
     const ring = ringOf(['a', 'b'], 'b')
     const unwrapped = ring.unwrap(wrapped, ['j1'])
@@ -18,11 +18,7 @@ describe('a key ring', () => {
     // A reference to it keeps nothing else in memory.
     expect(unwrapped.buffer.byteLength).toBe(32)
     expect(splitKeyId(ring.wrap(dataKey, ['j1'])).id).toBe('b')
-  })
-
-  it('binds a data key to its purpose', () => {
-    const ring = ringOf(['a'], 'a')
-    expect(() => ring.unwrap(ring.wrap(dataKey, ['j1']), ['j2'])).toThrow(SealError)
+    expect(() => ring.unwrap(wrapped, ['j2'])).toThrow(SealError)
   })
 
   it('throws a FatalError with the id of a missing key', () => {
@@ -31,15 +27,6 @@ describe('a key ring', () => {
     expect(() => ring.unwrap(wrapped, [])).toThrow(FatalError)
     expect(() => ring.unwrap(wrapped, [])).toThrow('RING lacks key "a"')
     expect(() => ring.unwrap(wrapped, ['job-key', 't', 'j1'])).toThrow('in use (job-key t j1)')
-  })
-
-  it('reports damaged bytes as such, not as a missing key', () => {
-    const ring = ringOf(['a'], 'a')
-    for (const damaged of [
-      Buffer.alloc(0), Buffer.of(0), Buffer.of(1, 7), Buffer.alloc(80, 1),
-    ]) {
-      expect(() => ring.unwrap(damaged, [])).toThrow(SealError)
-    }
   })
 
   it('rejects an invalid configuration', () => {
