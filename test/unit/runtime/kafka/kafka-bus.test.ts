@@ -181,19 +181,21 @@ function setUp () {
     getProducerId: () => 1,
     getProducerEpoch: () => 0,
   }
-  const plain = (partitioner: unknown) => createSendMessages({
-    cluster,
-    eosManager,
-    partitioner,
-    logger: { debug: () => {}, error: () => {} },
-    retrier: createRetry({ retries: 3, initialRetryTime: 1 }),
+  const producer = ({ createPartitioner }: { readonly createPartitioner: () => unknown }) => ({
+    connect: nothing,
+    disconnect: nothing,
+    sendBatch: createSendMessages({
+      cluster,
+      eosManager,
+      partitioner: createPartitioner(),
+      logger: { debug: () => {}, error: () => {} },
+      retrier: createRetry({ retries: 3, initialRetryTime: 1 }),
+    }),
   })
-  const producer = ({ createPartitioner }: { readonly createPartitioner: () => unknown }) =>
-    ({ connect: nothing, disconnect: nothing, sendBatch: plain(createPartitioner()) })
   const verified = createVerifiedProducer(
     { producer } as unknown as Kafka,
     { partitions: createPartitionCounts({ delayMs: 0 }), metadataMaxAge: 1 })
-  return { stored, verified, plain }
+  return { stored, verified }
 }
 
 const batch: ProducerBatch = {
@@ -202,21 +204,10 @@ const batch: ProducerBatch = {
   ],
 }
 
-describe('a batch to two brokers during a change of leader', () => {
-  it('is acknowledged by kafkajs, which sends half of it', async () => {
-    const { plain, stored } = setUp()
-    const half = ({ message: { key } }: { readonly message: { readonly key: string } }) =>
-      key < 'c' ? 0 : 1
-    await expect(plain(half)(batch)).resolves.toEqual(
-      [{ topicName: 'rows', partition: 1, errorCode: 0 }])
-    expect(stored).toEqual([1])
-  })
-
-  it('is rejected by the verified producer', async () => {
-    const { verified, stored } = setUp()
-    await expect(verified.sendBatch(batch)).rejects.toThrow('without sending rows|0')
-    expect(stored).toEqual([1])
-  })
+it('a batch of which kafkajs sends half during a change of leader is rejected', async () => {
+  const { verified, stored } = setUp()
+  await expect(verified.sendBatch(batch)).rejects.toThrow('without sending rows|0')
+  expect(stored).toEqual([1])
 })
 
 describe('watched partitions', () => {

@@ -17,24 +17,17 @@ const find = async (host: string) => {
   return found.map(([address, family]) => ({ address, family }))
 }
 
-describe('the resolution of URLs', () => {
-  it('returns one URL per address of the host', async () => {
-    expect(await resolveAllAddresses(['http://jobs-metrics:9464/metrics'], find))
-      .toEqual(['http://10.0.0.2:9464/metrics', 'http://10.0.0.9:9464/metrics'])
-  })
-
-  it('returns a dual-stack host once', async () => {
-    expect(await resolveAllAddresses(['http://both:9464/metrics'], find))
-      .toEqual(['http://[fd00::1]:9464/metrics', 'http://[fd00::2]:9464/metrics'])
-  })
-
-  it('keeps a URL with one address, an unknown host, or HTTPS', async () => {
-    const same = [
-      'http://127.0.0.1:9101/metrics', 'http://localhost:9101/metrics', 'http://gone:9464/metrics',
-      'https://jobs-metrics:9464/metrics',
-    ]
-    expect(await resolveAllAddresses(same, find)).toEqual(same)
-  })
+it('URLs are resolved to one per address, if a host has several of one family', async () => {
+  const kept = [
+    'http://127.0.0.1:9101/metrics', 'http://localhost:9101/metrics', 'http://gone:9464/metrics',
+    'https://jobs-metrics:9464/metrics',
+  ]
+  expect(await resolveAllAddresses(
+    ['http://jobs-metrics:9464/metrics', 'http://both:9464/metrics', ...kept], find)).toEqual([
+    'http://10.0.0.2:9464/metrics', 'http://10.0.0.9:9464/metrics',
+    // A host of both families is there once.
+    'http://[fd00::1]:9464/metrics', 'http://[fd00::2]:9464/metrics', ...kept,
+  ])
 })
 
 describe('metrics', () => {
