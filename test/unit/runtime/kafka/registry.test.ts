@@ -1,11 +1,8 @@
 import avro, { type Schema } from 'avsc'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import {
   InfrastructureError, isInfrastructure,
 } from '../../../../services/runtime/platform/errors.ts'
@@ -14,6 +11,7 @@ import {
 } from '../../../../services/runtime/kafka/registry.ts'
 import { newFolder } from '../../../support/folder.ts'
 import { localSource } from '../../../support/kafka/local-schemas.ts'
+import { startReceiver } from '../../../support/webhooks/receiver.ts'
 
 const keySchema = ownSchemas().get('job.keys-value')!
 const keys = { tenant: 'o.live', job: 'job_1', wrapped: Buffer.of(1, 2, 3) }
@@ -88,24 +86,22 @@ describe('a codec', () => {
   })
 })
 
-/** The address of a registry that answers so, until the test ends. */
-async function startRegistry (
-  answer: (request: IncomingMessage) => readonly [status: number, body: object]
-) {
-  const server = createServer((request, response) => {
-    const [status, body] = answer(request)
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`
-}
+type Answer = readonly [status: number, body: object]
+
+let answer: (path: string) => Answer
+const registry = await startReceiver((response, { path }) => {
+  const [status, body] = answer(path)
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+})
+const address = `127.0.0.1:${registry.port}`
+let before = 0
+beforeEach(() => { before = registry.received.length })
+/** The users and passwords of the requests of a test. */
+const accountsSent = () => registry.received.slice(before).map(({ headers }) =>
+  Buffer.from(headers.authorization?.replace('Basic ', '') ?? '', 'base64').toString())
 
 describe('schema sources', () => {
-  const answers: Readonly<Record<string, readonly [status: number, body: object]>> = {
+  const answers: Readonly<Record<string, Answer>> = {
     1: [200, { schema: JSON.stringify(keySchema.json) }],
     2: [200, { schema: '{"type":"object"}', schemaType: 'JSON' }],
     3: [200, { schema: 'syntax = "proto3"; message A { string b = 1; }', schemaType: 'PROTOBUF' }],
@@ -119,8 +115,7 @@ describe('schema sources', () => {
   }
 
   it('distinguish permanent from transient errors', async () => {
-    const address = await startRegistry(({ url = '' }) =>
-      answers[url.split('/').at(-1) ?? ''] ?? [404, {}])
+    answer = path => answers[path.split('/').at(-1) ?? ''] ?? [404, {}]
     const clock = { ms: 0 }
     const source =
       registrySource({ SCHEMA_REGISTRY_URL: `http://${address}` },
@@ -141,14 +136,10 @@ describe('schema sources', () => {
   })
 
   it('send user and password of the URL, and never show them in errors', async () => {
-    const sent: (string | undefined)[] = []
-    const address = await startRegistry(({ headers }) => {
-      sent.push(headers.authorization)
-      return [401, { message: 'no' }]
-    })
+    answer = () => [401, { message: 'no' }]
     const source = registrySource({ SCHEMA_REGISTRY_URL: `http://user:p%40ss@${address}/path` })
     const error = await source.readSchema(1).catch((thrown: unknown) => thrown)
-    expect(sent).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`])
+    expect(accountsSent()).toEqual(['user:p@ss'])
     expect(isInfrastructure(error)).toBe(true)
     expect(String(error)).toMatch(/check user and password in SCHEMA_REGISTRY_URL$/)
     expect(inspect(error, { depth: 9 })).not.toMatch(/p%40ss|p@ss/)
@@ -157,19 +148,14 @@ describe('schema sources', () => {
   it('send the password that is in its file by then', async () => {
     const passwordFile = `${newFolder('registry-')}/password`
     writeFileSync(passwordFile, 'first')
-    const sent: (string | undefined)[] = []
-    const address = await startRegistry(({ headers }) => {
-      sent.push(headers.authorization)
-      return answers[1]!
-    })
+    answer = () => answers[1]!
     const source = registrySource({
       SCHEMA_REGISTRY_URL: `http://user@${address}`, SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,
     })
     await source.readSchema(1)
     writeFileSync(passwordFile, 'second')
     await source.readSchema(2)
-    expect(sent).toEqual(['user:first', 'user:second']
-      .map(account => `Basic ${Buffer.from(account).toString('base64')}`))
+    expect(accountsSent()).toEqual(['user:first', 'user:second'])
   })
 
   it('name the setting and the address of a registry that is unavailable', async () => {
@@ -194,8 +180,7 @@ describe('schema sources', () => {
   })
 
   it('say how to register a schema that the registry lacks', async () => {
-    const address =
-      await startRegistry(() => [404, { error_code: 40401, message: 'Subject not found' }])
+    answer = () => [404, { error_code: 40401, message: 'Subject not found' }]
     const source = registrySource({ SCHEMA_REGISTRY_URL: `http://${address}` })
     await expect(source.findId('job.keys-value')).rejects.toThrow(
       `no id for schema job.keys-value: The schema registry (SCHEMA_REGISTRY_URL, ${address

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer, type Server, type ServerResponse } from 'node:http'
-import { createServer as createSecureServer } from 'node:https'
+import type { ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { selfSigned } from '../../../../deploy/local/certificate.ts'
 import {
   connectClickhouse, insertDivided, streamRows,
@@ -13,22 +13,12 @@ import {
   InfrastructureError, isInfrastructure, failedStoreOf,
 } from '../../../../services/runtime/platform/errors.ts'
 import { newFolder } from '../../../support/folder.ts'
+import { startReceiver } from '../../../support/webhooks/receiver.ts'
 
-let server: Server
-let client: ClickHouseClient
 let answer: (response: ServerResponse) => void
-
-beforeAll(async () => {
-  server = createServer((request, response) => {
-    request.resume().on('end', () => answer(response))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  client = connectClickhouse(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-})
-afterAll(async () => {
-  await client.close()
-  server.close()
-})
+const { port } = await startReceiver(response => answer(response))
+const client = connectClickhouse(`http://127.0.0.1:${port}`)
+afterAll(() => client.close())
 
 const exception = (code: number, type: string, status = 500) => (response: ServerResponse) => {
   response.writeHead(status, { 'x-clickhouse-exception-code': String(code) })
@@ -68,7 +58,6 @@ describe('the ClickHouse client', () => {
   })
 
   it('signs each request in by the password that is in its file by then', async () => {
-    const { port } = server.address() as AddressInfo
     const passwordFile = `${newFolder('clickhouse-')}/password`
     writeFileSync(passwordFile, 'first')
     const rotated = connectClickhouse(`http://a%40b:unused@127.0.0.1:${port}`, { passwordFile })
@@ -127,7 +116,7 @@ describe('the ClickHouse client', () => {
   })
 
   it('names the setting to fix for a certificate that is not trusted', async () => {
-    const secure = createSecureServer(selfSigned('clickhouse')).listen(0, '127.0.0.1')
+    const secure = createServer(selfSigned('clickhouse')).listen(0, '127.0.0.1')
     await once(secure, 'listening')
     const distrusting =
       connectClickhouse(`https://127.0.0.1:${(secure.address() as AddressInfo).port}`)
@@ -146,7 +135,6 @@ describe('the ClickHouse client', () => {
   })
 
   it('records its address in errors of the store, also of one that does not answer', async () => {
-    const { port } = server.address() as AddressInfo
     const store = `ClickHouse (CLICKHOUSE_URL, 127.0.0.1:${port})`
     const errors = await failures(exception(241, 'MEMORY_LIMIT_EXCEEDED'))
     answer = broken
