@@ -93,18 +93,6 @@ describe('writing', () => {
     const [count] = await lines(client, 'SELECT count() AS rows FROM plain WHERE id = 20')
     expect(count).toEqual({ rows: '2' })
   })
-
-  it('replaces by sorting key and reads one of each with FINAL', async () => {
-    await client.command({
-      query: 'CREATE TABLE latest (id UInt32, text String, version UInt64) ' +
-        'ENGINE = ReplacingMergeTree(version) ORDER BY id',
-    })
-    for (const version of [1, 3, 2]) {
-      const values = [{ id: 1, text: `v${version}`, version }]
-      await client.insert({ table: 'latest', values, format: 'JSONEachRow' })
-    }
-    expect(await lines(client, 'SELECT text FROM latest FINAL')).toEqual([{ text: 'v3' }])
-  })
 })
 
 describe('reading', () => {
@@ -144,13 +132,6 @@ describe('reading', () => {
       for (const row of batch) sum += Number(row.json().number)
     }
     expect([rows, sum]).toEqual([300_000, 44_999_850_000])
-  })
-
-  it('returns JSON documents and empty results', async () => {
-    const query = 'SELECT number FROM numbers(70000)'
-    const result = await client.query({ query, format: 'JSON' })
-    expect((await result.json()).rows).toBe(70_000)
-    expect(await lines(client, 'SELECT * FROM plain WHERE id = 12345')).toEqual([])
   })
 
   it('serves many requests at once, each its own answer', async () => {
