@@ -1,12 +1,7 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import {
-  cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync,
-} from 'node:fs'
+import { cpSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { buffer } from 'node:stream/consumers'
 import { afterAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { answersOk } from '../../deploy/local/process.ts'
@@ -17,10 +12,13 @@ import { mixedPhones } from '../bench/jobs.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { messagesOf } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
+import { newFolder } from '../support/folder.ts'
 import { organizationKeysKey, withoutForeignRootKeys } from '../support/keys/organization-keys.ts'
 import { listen } from '../support/listen.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
+import { root } from '../support/sources.ts'
 import { runJob, startEnvironment } from '../support/stacks/environment.ts'
+import { startProgram } from '../support/stacks/processes.ts'
 import { startAll } from '../support/stacks/services.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
@@ -32,7 +30,6 @@ type RecordSchema = { readonly fields: readonly Field[] }
 type Release = ReturnType<typeof createRelease>
 type ReleasedService = Awaited<ReturnType<typeof startService>>
 
-const root = join(import.meta.dirname, '..', '..')
 const COPIED = ['services', 'schemas', 'deploy', 'package.json']
 
 type Differences = {
@@ -50,7 +47,7 @@ function createRelease (
   name: string, change: (schema: RecordSchema, file: string) => RecordSchema,
   { migration, code = [] }: Differences = {}
 ) {
-  const folder = mkdtempSync(join(tmpdir(), `verification-jobs-${name}-`))
+  const folder = newFolder(`verification-jobs-${name}-`)
   for (const entry of COPIED) cpSync(join(root, entry), join(folder, entry), { recursive: true })
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
   const schemas = readdirSync(join(folder, 'schemas')).filter(file => file.endsWith('.avsc'))
@@ -72,21 +69,12 @@ function createRelease (
   }
   return {
     /** Its own provisioning, in a process as deployment runs it. */
-    provision: (env: Env) => runProgram(folder, 'deploy/provision.ts', env),
+    provision: (env: Env) =>
+      startProgram(process.execPath, ['deploy/provision.ts'], env, folder).ended(),
     /** A service of it, under a name of its own; ready once `untilReady` has resolved. */
     start: (stage: string, env: Env) =>
       startService({ folder, name: `${name}-${stage}` }, stage, env),
-    remove: () => rmSync(folder, { recursive: true, force: true }),
   }
-}
-
-async function runProgram (folder: string, program: string, env: Env) {
-  const child = spawn(process.execPath, [program], {
-    cwd: folder, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const exited = once(child, 'exit') as Promise<[number | null]>
-  const said = await Promise.all([text(child.stdout), text(child.stderr)])
-  return { code: (await exited)[0], said: said.join('') }
 }
 
 async function startService (
@@ -150,13 +138,12 @@ Promise<LaggingRegistry> {
       response.writeHead(404, { 'content-type': 'application/json' }).end(NOT_FOUND)
       return
     }
-    const chunks: Buffer[] = []
-    for await (const chunk of request) chunks.push(chunk as Buffer)
     const { method = 'GET' } = request
+    const body = await buffer(request)
     const found = await fetch(`${url}${request.url}`, {
       method,
       headers: { 'content-type': request.headers['content-type'] ?? 'application/json' },
-      ...chunks.length > 0 && { body: Buffer.concat(chunks) },
+      ...body.length > 0 && { body },
     })
     response.writeHead(found.status, { 'content-type': 'application/json' })
       .end(await found.text())
@@ -249,10 +236,7 @@ await environment.services.setScale({ normalize: 0, lookup: 0, settle: 0 })
 const settle = closeAfterAll(await startAll({
   env, stages: ['settle'], overrides: { SCHEMA_REGISTRY_URL: registry.url },
 }))
-afterAll(async () => {
-  await Promise.all(released.map(service => service.stop()))
-  for (const release of [previous, next, breaking]) release.remove()
-})
+afterAll(() => Promise.all(released.map(service => service.stop())))
 
 describe('two releases side by side', () => {
   it('are provisioned in both directions if each can read the other, else refused', async () => {
@@ -261,7 +245,7 @@ describe('two releases side by side', () => {
     }
     const refused = await breaking.provision(env)
     expect(refused.code).toBe(1)
-    expect(refused.said).toContain('the schema of rows.to-verify-value is incompatible')
+    expect(refused.out + refused.errors).toContain('the schema of rows.to-verify-value is incompatible')
   })
 
   it('read what the other wrote; an unknown schema is waited for', async () => {

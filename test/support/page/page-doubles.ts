@@ -1,5 +1,6 @@
 import type { InjectOptions } from 'fastify'
 import { onTestFinished } from 'vitest'
+import { EXAMPLE_JOBS } from '../../../schemas/api/job.ts'
 import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
@@ -36,8 +37,9 @@ export const attemptLike = (more: object = {}) => ({
   ...more,
 })
 
-/** A job as the REST interface returns it. */
+/** A job that is verified, as the REST interface returns it. */
 export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResource => ({
+  ...EXAMPLE_JOBS.completed,
   id: 'job_1',
   status: 'verifying',
   totalRows: 10,
@@ -45,30 +47,12 @@ export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResourc
   freshRecords: 3,
   successRecords: 6,
   failedRecords: 1,
-  createdAt: '2026-11-21T12:00:00.000Z',
-  updatedAt: '2026-11-21T12:00:01.000Z',
-  resultUrl: '/api/v1/jobs/job_1/results',
-  service: 'phone-validation',
-  invalidRows: 1,
-  duplicateRows: 1,
-  invalidRecords: 1,
-  duplicateRecords: 1,
-  unknownRecords: 0,
-  cancelledRecords: 0,
   pendingRecords: 3,
   verdicts: { valid: 5, invalid: 1, risky: 1, unknown: 0 },
   reasons: { assigned_range: 5, too_short: 1, unassigned_range: 1 },
   progressPercent: 70,
-  maxQuoteMicros: 16_000,
-  chargedMicros: 0,
-  releasedMicros: 0,
   metadata: {},
   completedAt: null,
-  hasOriginalColumns: false,
-  erasedAt: null,
-  erasureCompletedAt: null,
-  deadline: null,
-  waiting: null,
   ...more,
 })
 

@@ -84,10 +84,10 @@ export type Started = {
 
 /** A program of the clone, started as a person starts it: at the top, with this environment. */
 export function startProgram (
-  program: string, words: readonly string[], env: Readonly<Record<string, string>>
+  program: string, words: readonly string[], env: Readonly<Record<string, string>>, cwd = root
 ): Started {
   const child = spawn(program.startsWith('services/') ? join(root, program) : program, words, {
-    cwd: root, env: { PATH, NODE_COMPILE_CACHE, ...env }, stdio: ['ignore', 'pipe', 'pipe'],
+    cwd, env: { PATH, NODE_COMPILE_CACHE, ...env }, stdio: ['ignore', 'pipe', 'pipe'],
   })
   const exited = once(child, 'exit')
   const lines = () => createInterface(child.stdout)[Symbol.asyncIterator]()
