@@ -18,7 +18,7 @@ const SIMULATION = 'test/mutate/simulation.ts'
 /** Integration tests that start a Redis of their own and need nothing else. */
 const ON_REDIS = [
   'cache', 'cancel', 'compare-and-set', 'erasures', 'jobs', 'limits', 'lookup', 'money',
-  'partner-feed', 'settle', 'verify/*',
+  'partner-feed', 'publish', 'settle', 'verify/*',
 ]
 
 /** JSON has no infinity. */

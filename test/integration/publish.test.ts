@@ -1,16 +1,23 @@
-import { describe, expect, it } from 'vitest'
-import { OrganizationErasedError } from '../../../services/accounts/organization-keys.ts'
-import { packChecks } from '../../../services/cache/evidence.ts'
-import type { Job } from '../../../services/jobs/job.ts'
-import { columnsOf } from '../../../services/jobs/results/columns.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { OrganizationErasedError } from '../../services/accounts/organization-keys.ts'
+import { packChecks } from '../../services/cache/evidence.ts'
+import type { Job } from '../../services/jobs/job.ts'
+import { columnsOf } from '../../services/jobs/results/columns.ts'
 import {
   feedCells, type ResultTarget,
-} from '../../../services/jobs/results/partner-results.ts'
-import { LostResultsError } from '../../../services/jobs/results/results.ts'
-import { createPublishStage, type PublishDeps } from '../../../services/publish/main.ts'
-import type { Decision, Incoming } from '../../../services/runtime/engine/stage.ts'
-import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
-import { eventually } from '../../support/eventually.ts'
+} from '../../services/jobs/results/partner-results.ts'
+import { LostResultsError } from '../../services/jobs/results/results.ts'
+import {
+  createPublishProgress, createPublishStage, type PublishDeps,
+} from '../../services/publish/main.ts'
+import type { Decision, Incoming } from '../../services/runtime/engine/stage.ts'
+import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
+import { eventually } from '../support/eventually.ts'
+import { startLockedRedis } from '../support/redis/redis.ts'
+
+const { redis } = await startLockedRedis()
+const progress = createPublishProgress(redis)
+beforeEach(async () => { await redis.flushall() })
 
 type FeedRows =
   ReturnType<PublishDeps['results']['feedRows']> extends AsyncIterable<infer Rows> ? Rows : never
@@ -30,14 +37,16 @@ const second = { rows: [row(3)], contacts: { offsets: [12], references: ['c'] } 
 const lost = { rows: [row(1)], contacts: undefined }
 
 const partition = { topic: 'jobs.settled', partition: 0 }
+const tenant = 'org_1.live'
 const newMessage = (offset: number) => ({
-  value: { tenant: 'org_1.live', job: `job_${offset}` },
+  value: { tenant, job: `job_${offset}` },
   raw: { ...partition, offset: BigInt(offset), timestampMs: 5_000 + offset },
 }) as Incoming<'jobs.settled'>
 const newJob = (id: string, partner = 'acme') =>
-  ({ id, service: 'whatsapp', feed: { partner, partition: 2 } }) as Job
+  ({ id, tenant, service: 'whatsapp', feed: { partner, partition: 2 } }) as Job
 const message = newMessage(1)
 const { signal } = new AbortController()
+const publishedPieces = () => progress.read(tenant, 'job_1')
 
 /** Results that a stream of chunks has, or fails with. */
 async function * read (pieces: readonly (FeedRows | Error)[]): AsyncIterable<FeedRows> {
@@ -54,7 +63,6 @@ function createScenario (
   const sent: ContactResult[] = []
   const targets: ResultTarget[] = []
   const failures: unknown[] = []
-  const published = new Map<string, number>()
   const stage = createPublishStage({
     partners: { keysOf: async () => [key], find },
     findJob: async (_tenant, id) => newJob(id),
@@ -66,10 +74,7 @@ function createScenario (
         sent.push(...results)
       },
     },
-    progress: {
-      read: async (_tenant, job) => published.get(job) ?? 0,
-      write: async (_tenant, job, count) => { published.set(job, count) },
-    },
+    progress,
     isDeleted: async () => false,
     topicCheckMs: 60_000,
     batch: 10,
@@ -86,7 +91,7 @@ function createScenario (
       return flushed
     })
   }
-  return { stage, decide, sent, targets, failures, published }
+  return { stage, decide, sent, targets, failures }
 }
 
 const finished = { completes: [message], emits: [] }
@@ -236,7 +241,7 @@ describe('a job that is settled or delivered again', () => {
     const { promise: fails, reject: fail } = Promise.withResolvers<void>()
     fails.catch(() => {})
     const batches: number[] = []
-    const { decide, published } = createScenario([first, second], {
+    const { decide } = createScenario([first, second], {
       partnerResults: {
         send: async (_target, { length }) => {
           batches.push(length)
@@ -246,15 +251,15 @@ describe('a job that is settled or delivered again', () => {
     })
     const deciding = decide()
     await eventually(() => expect(batches).toEqual([2, 1]))
-    expect([...published.values()]).toEqual([1])
+    expect(await publishedPieces()).toBe(1)
     fail(new InfrastructureError('away'))
     expect([await deciding, batches]).toEqual([finished, [2, 1, 1]])
   })
 
   it('is published again from a piece on whose contacts were lost', async () => {
-    const { decide, published } = createScenario([first, lost, second])
+    const { decide } = createScenario([first, lost, second])
     expect(await decide()).toMatchObject({ dead: 'contacts_lost' })
-    expect([...published.values()]).toEqual([1])
+    expect(await publishedPieces()).toBe(1)
   })
 })
 
