@@ -1,30 +1,30 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, it } from 'vitest'
-import type { OutgoingMessage } from '../../../../services/runtime/kafka/bus.ts'
+import type { OutgoingMessage, Producer } from '../../../../services/runtime/kafka/bus.ts'
 import { createDeadLetters } from '../../../../services/runtime/engine/dead-letters.ts'
 import { UnsendableError } from '../../../../services/runtime/kafka/safe-producer.ts'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
 import { rawMessage } from './engine-bench.ts'
 
+/** Dead letters of feed, which has no limit of them. */
+const deadLettersTo = (send: Producer['send']) => createDeadLetters({
+  stage: 'feed',
+  producer: () => ({ send, close: async () => {} }),
+  metrics: createMetrics(),
+  limit: Infinity,
+  now: () => 0,
+})
+
 it('dead letters too large for the broker are sent without value, others unchanged', async () => {
   const written: OutgoingMessage[] = []
   const bytesOf = ({ key, value, headers }: OutgoingMessage) =>
     key.length + (value?.length ?? 0) + JSON.stringify(headers).length
-  const letters = createDeadLetters({
-    stage: 'feed',
-    producer: () => ({
-      send: async messages => {
-        if (messages.some(message => bytesOf(message) > 1_000_000)) {
-          throw new UnsendableError('too large')
-        }
-        written.push(...messages)
-      },
-      close: async () => {},
-    }),
-    metrics: createMetrics(),
-    limit: Infinity,
-    now: () => 0,
+  const letters = deadLettersTo(async messages => {
+    if (messages.some(message => bytesOf(message) > 1_000_000)) {
+      throw new UnsendableError('too large')
+    }
+    written.push(...messages)
   })
   const large = Buffer.alloc(1_000_000)
   const raws = [
@@ -46,13 +46,7 @@ it('dead letters too large for the broker are sent without value, others unchang
 it('nothing is kept of dead letters without a limit, whose headers partners choose', async () => {
   setFlagsFromString('--expose-gc')
   const collectGarbage = runInNewContext('gc') as () => void
-  const letters = createDeadLetters({
-    stage: 'feed',
-    producer: () => ({ send: async () => {}, close: async () => {} }),
-    metrics: createMetrics(),
-    limit: Infinity,
-    now: () => 0,
-  })
+  const letters = deadLettersTo(async () => {})
   collectGarbage()
   const before = process.memoryUsage().heapUsed
   for (let offset = 0; offset < 60; offset++) {

@@ -5,6 +5,7 @@ import { createLog } from '../../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
 import { mayBlame } from '../../../simulation/supervisor.ts'
 import { createMemoryBus } from '../../../support/kafka/memory-bus.ts'
+import { seededRandom } from '../../../support/random.ts'
 import { echoStage, plainCodec, textOf, type Read } from './engine-bench.ts'
 
 const TOPIC = 'rows.submitted.small'
@@ -19,11 +20,7 @@ type World = {
 
 /** Runs a stage as processes that die, until all of its messages are committed or dead letters. */
 async function runToEnd ({ killers, death = 0 }: World, seed = 1) {
-  let state = seed
-  const random = () => {
-    state = (state * 48_271) % 2_147_483_647
-    return state / 2_147_483_647
-  }
+  const random = seededRandom(seed)
   const bus = createMemoryBus({ seed, partitionsOf: () => 2, onFatal: () => {} })
   await bus.producer('test').send(Array.from({ length: MESSAGES }, (_, index) => ({
     topic: TOPIC, key: `k${index}`, value: Buffer.from(`m${index}`), headers: {},
