@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { microsOf, usdOf, usdToMicros } from '../money/prices.ts'
+import type { Movement, Posting } from '../money/wallet.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import {
   type AdminCommand, type Context, runTask, type Task, type TaskResult, tenantToChange,
@@ -10,6 +11,8 @@ import type { WorkspaceDeps } from './deps.ts'
 
 const COMPARE_TIMEOUT_MS = 30_000
 const POLL_MS = 100
+/** A ledger that runs ships an entry within two seconds. */
+const SHIPPED_WITHIN_MS = 5_000
 
 /** Adds `topup`, `adjust`, `thaw` and `balance`. */
 export function addBalances (program: AdminCommand, context: Context): void {
@@ -54,9 +57,8 @@ const topUp = (context: Context): Task => async (deps, options) => {
   }
   const amountMicros = usd === undefined ? microsOf(micros ?? '') : usdToMicros(usd)
   const id = options.id ?? newMovementId(context)
-  const posting = await deps.wallet.topUp(tenant, { id, amountMicros, reason, note })
-  if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
-  return { id, posting: posting.kind, amountMicros, ...await readBalance(deps, tenant) }
+  const movement = { id, amountMicros, reason, note }
+  return await reportPosting(deps, tenant, movement, await deps.wallet.topUp(tenant, movement))
 }
 
 /** Corrects a balance with a journal entry. A frozen balance has to be thawed first. */
@@ -72,15 +74,40 @@ const adjust = (context: Context): Task => async (deps, options) => {
     throw new UsageError('--reason is empty. Pass a reason for the journal: --reason <text>.')
   }
   const id = options.id ?? newMovementId(context)
-  const posting = await deps.wallet.adjust(tenant, {
-    id, amountMicros, reason: reason.trim(), note,
-  })
-  if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
+  const movement = { id, amountMicros, reason: reason.trim(), note }
+  return await reportPosting(deps, tenant, movement, await deps.wallet.adjust(tenant, movement))
+}
+
+/** Waits until the entry is in the journal topic; the answer has a warning if it is not. */
+async function reportPosting (
+  deps: WorkspaceDeps, tenant: string, { id, amountMicros }: Movement, posting: Posting
+): Promise<TaskResult> {
+  if (posting.kind === 'conflict') {
+    throw new UsageError(`the id ${id} was already used with an amount other than ` +
+      `${amountMicros} micros. Pass another --id, or the same amount.`)
+  }
   if (posting.kind === 'insufficient') {
     throw new UsageError(`cannot subtract ${-amountMicros} micros from ${tenant}: only ` +
       `${posting.availableMicros} micros are available.`)
   }
-  return { id, posting: posting.kind, amountMicros, ...await readBalance(deps, tenant) }
+  const { kind, seq } = posting
+  const deadlineMs = Date.now() + SHIPPED_WITHIN_MS
+  let isShipped = await deps.wallet.isShipped(tenant, seq)
+  while (!isShipped && Date.now() < deadlineMs) {
+    await pause(POLL_MS)
+    isShipped = await deps.wallet.isShipped(tenant, seq)
+  }
+  return {
+    id,
+    posting: kind,
+    amountMicros,
+    ...await readBalance(deps, tenant),
+    ...!isShipped && {
+      warning: 'The movement is stored in Redis but not yet in Kafka: it is lost if Redis loses ' +
+        'its files now. The leading ledger copies it to the topic "wallet.journal"; check that ' +
+        'ledger runs.',
+    },
+  }
 }
 
 /**
@@ -145,9 +172,4 @@ const showBalance: Task = async (deps, options) =>
 async function readBalance ({ wallet }: WorkspaceDeps, tenant: string): Promise<TaskResult> {
   const balance = await wallet.balance(tenant)
   return { tenant, ...balance, availableUsd: usdOf(balance.availableMicros) }
-}
-
-function idConflict (id: string, amountMicros: number): UsageError {
-  return new UsageError(`the id ${id} was already used with an amount other than ` +
-    `${amountMicros} micros. Pass another --id, or the same amount.`)
 }

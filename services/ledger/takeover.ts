@@ -40,7 +40,7 @@ export type TakeoverDeps = EndedJobDeps & {
   readonly clock: Clock
   readonly log: Pick<Log, 'warn' | 'error'>
   readonly metrics: Pick<Metrics, 'count' | 'watch'>
-  /** Younger entries and jobs are not looked at. */
+  /** Younger jobs and their entries are not looked at. */
   readonly orphanAgeMs: number
   /** A job without progress for so long is stalled. */
   readonly stalledAfterMs: number
@@ -89,8 +89,7 @@ export class Takeover {
 
   /**
    * Ships outbox entries, closes ended jobs and fails stalled ones. The entry of a top-up or an
-   * adjustment is shipped by this alone, once it is `orphanAgeMs` old. The entry of a job, and an
-   * ended job, belong to the stage that made them until it cannot finish them, see `Owners`: a slow
+   * adjustment is shipped by this alone, at once. The entry of a job, and an ended job, belong to the stage that made them until it cannot finish them, see `Owners`: a slow
    * stage keeps what is its own, as nothing may be sent twice without a fault. Every step is
    * idempotent. A failure of one tenant or job is logged and retried by the next run. Returns the
    * numbers of entries left in the outboxes, and of stalled jobs found.
@@ -163,7 +162,7 @@ async function findOldEntries (
     if (isOver()) break
     const entries = await guarded(deps, { tenant }, async () => {
       const pending = await outbox.pending(tenant)
-      const old = pending.filter(({ at }) => clock.now() - at >= orphanAgeMs)
+      const old = pending.filter(({ at, job }) => job === '' || clock.now() - at >= orphanAgeMs)
       return {
         tenant,
         pending: pending.length,

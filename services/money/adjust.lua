@@ -18,7 +18,7 @@ if posted then
   if before ~= ARGV[3] then
     return { 'conflict' }
   end
-  return { 'known', entry_at(keys.wallet, seq) }
+  return { 'known', seq }
 end
 
 if amount == 0 then
@@ -34,8 +34,8 @@ if funded > MAX_AMOUNT then
     .. text(MAX_AMOUNT))
 end
 
-local seq, entry = fund(keys, {
+local seq = fund(keys, {
   tenant = ARGV[1], id = name, type = 'adjust', amount = amount, at = now_ms(), reason = ARGV[4],
 })
 redis.call('HSET', keys.posted, name, seq .. ':' .. ARGV[3])
-return { 'posted', entry }
+return { 'posted', seq }

@@ -15,7 +15,7 @@ export const GUARD_LUA = new URL('./recovery-guard.lua', import.meta.url)
 /** The movements of money, shared by every script that makes any. */
 export const WALLET_LUA = new URL('./wallet.lua', import.meta.url)
 
-type Movement = {
+export type Movement = {
   /** Idempotency key, valid for ever: the same id posts nothing again. */
   readonly id: string
   readonly amountMicros: number
@@ -29,13 +29,12 @@ type Movement = {
 export type Balance = Amounts & { readonly seq: number }
 
 /**
- * `known`: this id was posted before with the same amount; its entry, while it is in the outbox.
+ * `known`: this id was posted before with the same amount, by the entry `seq`.
  * `conflict`: this id was posted before with another amount; no money moved.
  * `insufficient`: the balance would become negative; no money moved.
  */
-type Posting =
-  | { readonly kind: 'posted', readonly entry: Journal }
-  | { readonly kind: 'known', readonly entry: Journal | undefined }
+export type Posting =
+  | { readonly kind: 'posted' | 'known', readonly seq: number }
   | { readonly kind: 'conflict' }
   | { readonly kind: 'insufficient', readonly availableMicros: number }
 
@@ -80,6 +79,13 @@ export function createWallet (redis: RedisClient) {
     /** Corrects a balance by a signed amount, never 0. */
     adjust: (tenant: string, movement: Movement) => post('adjust', tenant, movement),
 
+    /** Whether the journal topic has an entry: until then a Redis that loses its files loses it. */
+    isShipped: async (tenant: string, seq: number): Promise<boolean> => {
+      const [last, entry] = await redis.hmget(moneyKeys(tenant).wallet, 'seq', `${ENTRY}${seq}`)
+      // A wallet without it has lost its files, and is restored from the topic.
+      return Number(last ?? 0) >= seq && entry === null
+    },
+
     balance: async (tenant: string): Promise<Balance> => {
       const values = await redis.hmget(
         moneyKeys(tenant).wallet, 'available', 'reserved', 'charged', 'funded', 'seq')
@@ -123,8 +129,8 @@ function checkMovement (type: 'topup' | 'adjust', { id, amountMicros }: Movement
 function parsePosting (reply: unknown): Posting {
   const [kind, detail = ''] = reply as string[]
   switch (kind) {
-    case 'posted': return { kind, entry: entryOf(detail) }
-    case 'known': return { kind, entry: detail === '' ? undefined : entryOf(detail) }
+    case 'posted':
+    case 'known': return { kind, seq: integer(detail) }
     case 'conflict': return { kind }
     case 'insufficient': return { kind, availableMicros: integer(detail) }
     default: throw new Error(`unexpected reply of the wallet script: ${kind}`)

@@ -28,8 +28,9 @@ describe('a wallet', () => {
     const first = await wallet.topUp(
       tenant, { id: 'inv-1', amountMicros: 500, reason: 'invoice "1" é' }
     )
-    if (first.kind !== 'posted') throw new Error(first.kind)
-    const { at, ...entry } = first.entry
+    expect(first).toEqual({ kind: 'posted', seq: 1 })
+    const [pending] = await outbox.pending(tenant)
+    const { at, text: _, ...entry } = pending!
     expect(at).toBeGreaterThanOrEqual(beganMs - CLOCKS_MS)
     expect(at).toBeLessThanOrEqual(Date.now() + CLOCKS_MS)
     expect(entry).toEqual({
@@ -48,9 +49,12 @@ describe('a wallet', () => {
       header: null,
     })
     const again = { id: 'inv-1', amountMicros: 500, reason: 'else' }
-    expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', entry: first.entry })
-    await outbox.remove(tenant, await outbox.pending(tenant))
-    expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', entry: undefined })
+    expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', seq: 1 })
+    expect(await wallet.isShipped(tenant, 1)).toBe(false)
+    await outbox.remove(tenant, [pending!])
+    expect([await wallet.isShipped(tenant, 1), await wallet.isShipped(tenant, 2)])
+      .toEqual([true, false])
+    expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', seq: 1 })
     expect(await wallet.topUp(tenant, { ...again, amountMicros: 501 }))
       .toEqual({ kind: 'conflict' })
     expect(await wallet.balance(tenant)).toMatchObject({ availableMicros: 500, seq: 1 })
@@ -62,12 +66,15 @@ describe('a wallet', () => {
     const adjust = (id: string, amountMicros: number) =>
       wallet.adjust(tenant, { id, amountMicros, reason: 'goodwill' })
     expect(await adjust('a', -501)).toEqual({ kind: 'insufficient', availableMicros: 500 })
-    expect(await adjust('a', -500))
-      .toMatchObject({ kind: 'posted', entry: { amountMicros: -500, type: 'adjust' } })
+    expect(await adjust('a', -500)).toEqual({ kind: 'posted', seq: 2 })
     expect(await adjust('a', -500)).toMatchObject({ kind: 'known' })
-    expect(await adjust('b', 3))
-      .toMatchObject({ kind: 'posted', entry: { seq: 3, fundedMicros: 3 } })
+    expect(await adjust('b', 3)).toEqual({ kind: 'posted', seq: 3 })
     expect(await adjust('b', -3)).toEqual({ kind: 'conflict' })
+    expect(await outbox.pending(tenant)).toMatchObject([
+      { type: 'topup', amountMicros: 500, fundedMicros: 500 },
+      { type: 'adjust', amountMicros: -500, fundedMicros: 0 },
+      { type: 'adjust', amountMicros: 3, fundedMicros: 3 },
+    ])
   })
 
   it.each([0, -1, 1.5, 2 ** 53])('takes no top-up of %d', async amountMicros => {

@@ -1,5 +1,5 @@
 import { PassThrough } from 'node:stream'
-import { beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { openOn, runCommand } from '../../support/admin.ts'
 import { OrganizationErasedError } from '../../../services/accounts/organization-keys.ts'
 import { FrozenError } from '../../../services/money/wallet.ts'
@@ -13,9 +13,11 @@ beforeEach(async () => {
   movements = []
   const move = async (...movement: unknown[]) => {
     movements.push(movement)
-    return { kind: 'known', entry: undefined }
+    return { kind: 'known', seq: 1 }
   }
-  workspace = await openWorkspace({ wallet: { topUp: move, adjust: move, balance } })
+  workspace = await openWorkspace({
+    wallet: { topUp: move, adjust: move, balance, isShipped: async () => true },
+  })
 })
 
 it.each([
@@ -29,6 +31,20 @@ it.each([
   expect(await run(command, { org, mode: 'live', ...options }))
     .toMatchObject({ posting: 'known', availableUsd: '12.500000' })
   expect(movements).toEqual([[`${org}.live`, movement]])
+})
+
+it('a movement that does not reach the journal is reported with a warning', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] })
+  onTestFinished(() => { vi.useRealTimers() })
+  const isShipped = async () => {
+    vi.advanceTimersByTime(5_000)
+    return false
+  }
+  const { org, run } = await openWorkspace({
+    wallet: { topUp: async () => ({ kind: 'posted', seq: 3 }), balance, isShipped },
+  })
+  expect(await run('topup', { org, mode: 'live', usd: '1', id: 'a' }))
+    .toMatchObject({ posting: 'posted', warning: expect.stringContaining('not yet in Kafka') })
 })
 
 it.each([

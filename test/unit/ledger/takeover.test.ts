@@ -137,7 +137,7 @@ describe('a takeover', () => {
   it('ships a movement without a job at once, as no stage does', async () => {
     const { run, asked, aged } = setUp({ isOwned: true })
     await wallet.topUp(TENANT, { ...MONEY, id: 'second' })
-    await run({ outbox: aged(5_000) })
+    await run({ outbox: aged(0) })
     expect([await pendingSeqs(), asked]).toEqual([[], []])
   })
 
