@@ -512,30 +512,34 @@ describe('held chunks of a job that is never complete', () => {
 })
 
 describe('a job that cannot be decided', () => {
-  it('is refused before acceptance, and its chunks are dead letters', async () => {
+  const valued = (message: Message, change: Partial<Message['value']>) =>
+    ({ ...message, value: { ...message.value, ...change } })
+
+  it.each<readonly [string, (first: Message, second: Message) => readonly Message[], RegExp]>([
+    ['has unreadable rows', (first, second) => [first, unreadable(second)], /bad rows/],
+    ['has a chunk that overlaps another',
+      (first, second) => [first, valued(second, { firstRow: 0 })],
+      /chunk 1 of job job_\d+ starts at row 0, expected 1/],
+    ['leaves a gap', (first, second) => [first, valued(second, { firstRow: 2 })],
+      /rows 1-1 of job job_\d+ are missing before chunk 1/],
+    ['has fewer rows than its envelope says',
+      (...all) => all.map(chunk => valued(chunk, { totalRows: 3 })), /have 2 rows, expected 3/],
+    ['has more rows than its envelope says',
+      (...all) => all.map(chunk => valued(chunk, { totalRows: 1 })),
+      /a job of 1 rows got 2 tokens/],
+    ['has a chunk of other rows than its envelope says',
+      (first, second) => [first, valued(second, { rows: 2 })],
+      /1 inputs, 1 canonical forms, expected 2/],
+  ])('before acceptance is refused, with its chunks as dead letters: it %s', async (
+    _case, change, fault
+  ) => {
     const { stage, chunks, undecidable, outcome } = await setUp()
     const [first, second] = chunks([A, B]) as [Message, Message]
-    const all = [first, unreadable(second)]
+    const all = change(first, second)
     expect(await stage.decide(all))
       .toMatchObject([{ completes: all, emits: [], dead: 'undecidable' }])
-    expect(undecidable).toEqual([new Error('bad rows')])
+    expect(undecidable.map(String)).toEqual([expect.stringMatching(fault)])
     expect(await outcome()).toMatchObject({ refusal: { code: 'internal' } })
-  })
-
-  it.each([
-    ['overlaps another', 0, 'chunk 1 of job job_\\d+ starts at row 0, expected 1'],
-    ['leaves a gap', 2, 'rows 1-1 of job job_\\d+ are missing before chunk 1'],
-  ])('has a chunk that %s', async (_case, firstRow, fault) => {
-    const { stage, chunks, undecidable } = await setUp()
-    const [first, second] = chunks([A, B]) as [Message, Message]
-    await stage.decide([first, { ...second, value: { ...second.value, firstRow } }])
-    expect(String(undecidable[0])).toMatch(new RegExp(fault))
-  })
-
-  it('has fewer rows than its envelope says', async () => {
-    const { stage, chunks, undecidable } = await setUp()
-    await stage.decide(chunks([A], { totalRows: 2 }))
-    expect(String(undecidable[0])).toContain('have 1 rows, expected 2')
   })
 
   it('after acceptance ends all its rows free, with every readable input', async () => {
