@@ -1,7 +1,6 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from '../../../deploy/local/parts.ts'
+import { freePort } from '../../../deploy/local/ports.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { factoriesOf } from '../../../services/verify/main.ts'
@@ -202,14 +201,4 @@ function judge (box: Mailbox, verdict: ProviderVerdict | undefined) {
     is: status === 'unknown' ? 'missed' : 'wrong',
     case: `${box.address}: ${status} ${reason}${columns} instead of ${box.status} ${box.reason}`,
   } as const
-}
-
-/** A port that is free on every address of this machine now. */
-async function freePort (): Promise<number> {
-  const server = createServer().listen(0, '0.0.0.0')
-  await once(server, 'listening')
-  const { port } = server.address() as { readonly port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -110,14 +110,6 @@ describe('a vendor that knows our reference', () => {
     })
 })
 
-describe('a vendor that does not', () => {
-  it('is never given rows again whose reply was lost', async () => {
-    const { url, tasks, seen } = await startVendor({ after: 1 })
-    expect(await run(described(url))).toEqual(['unknown no_answer', 'unknown no_answer'])
-    expect([tasks.length, seen.submits]).toEqual([1, 1])
-  })
-})
-
 describe('the link to the results', () => {
   it.each([
     ['http://169.254.169.254/latest/meta-data'], ['https://evil.example/results'],

@@ -6,7 +6,7 @@ import {
   createEmailDomainProvider, createSmtpProbeProvider,
 } from '../../../services/verify/providers/email.ts'
 import {
-  createDns, createMailDomains, type DnsOptions, type DnsQueries, type MailDomain,
+  createDns, createMailDomains, type DnsOptions, type DnsQueries, type MailDomain, type MailDomains,
 } from '../../../services/verify/providers/mail-domains.ts'
 import type { DnsServer } from './dns-server.ts'
 import { createMailHosts } from './mail-hosts.ts'
@@ -80,18 +80,21 @@ export type EmailFindings = {
   readonly probed?: Probed | undefined
 }
 
+/** Mail domains of which this is found, and known before. */
+export const createScriptedDomains = (
+  find: MailDomains['find'], known: MailDomains['known'] = () => undefined
+): MailDomains => ({
+  isAvailable: async () => true,
+  known,
+  find,
+  hosts: async () => [],
+  findPolicies: async () => {},
+  facts: () => ({}),
+})
+
 /** The verdict of an address by what is found of it. */
 export async function emailVerdict (address: string, { mail, probed }: EmailFindings = {}) {
-  const domains = mail === undefined
-    ? undefined
-    : {
-        isAvailable: async () => true,
-        known: () => mail,
-        find: async () => mail,
-        hosts: async () => [],
-        findPolicies: async () => {},
-        facts: () => ({}),
-      }
+  const domains = mail && createScriptedDomains(async () => mail, () => mail)
   const provider = domains === undefined || probed === undefined
     ? createEmailDomainProvider({ domains })
     : createSmtpProbeProvider({

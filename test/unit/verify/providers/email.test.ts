@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { unpackChecks } from '../../../../services/cache/evidence.ts'
 import { builtInEntries, EmailLists } from '../../../../services/verify/providers/email-lists.ts'
 import { createEmailDomainProvider } from '../../../../services/verify/providers/email.ts'
-import type { MailDomains } from '../../../../services/verify/providers/mail-domains.ts'
-import { type EmailFindings, emailVerdict } from '../../../support/mail/smtp-probe.ts'
+import {
+  createScriptedDomains, type EmailFindings, emailVerdict,
+} from '../../../support/mail/smtp-probe.ts'
 
 describe('the verdict of an e-mail address', () => {
   it.each<[address: string, verdict: string, findings?: EmailFindings]>([
@@ -62,21 +63,12 @@ describe('the provider email-domain', () => {
     signal: new AbortController().signal,
     deadlineMs: Date.now() + 60_000,
   } as const)
-  const domainsOf = (find: MailDomains['find']): MailDomains =>
-    ({
-      isAvailable: async () => true,
-      known: () => undefined,
-      find,
-      hosts: async () => [],
-      findPolicies: async () => {},
-      facts: () => ({}),
-    })
 
   it('judges all rows of a check by the lists that it began with', async () => {
     const answered = Promise.withResolvers<'accepts'>()
     let lists = listing({ disposable: new Set(['old.org']) })
     const provider = createEmailDomainProvider({
-      domains: domainsOf(() => answered.promise), lists: () => lists,
+      domains: createScriptedDomains(() => answered.promise), lists: () => lists,
     })
     const check = () => provider.check([
       { row: 0, canonical: 'jane@old.org' }, { row: 1, canonical: 'jane@new.org' },
@@ -92,7 +84,7 @@ describe('the provider email-domain', () => {
 
   it('calls no allowed domain disposable, whatever its mail servers', async () => {
     const provider = createEmailDomainProvider({
-      domains: domainsOf(async () => 'disposable'),
+      domains: createScriptedDomains(async () => 'disposable'),
       lists: () => listing({ allowed: new Set(['firm.org']) }),
     })
     const answers = await provider.check([
