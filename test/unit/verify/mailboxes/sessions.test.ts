@@ -159,6 +159,15 @@ describe('an owner that says we ask too fast', () => {
     expect(reports).toMatchObject([{ ending }])
   })
 
+  it('at the greeting for a time is not asked in it', async () => {
+    const { ask, memory } = await start(() => undefined, {}, {
+      GREETING: '421 4.3.2 Too many connections, try again in 20 minutes',
+    })
+    await ask('jane@firm.org')
+    const { why, restMs = 0 } = await memory.exchange(MX, 'probe') ?? {}
+    expect([why, restMs > 600_000, restMs <= 1_200_000]).toEqual(['greylisted', true, true])
+  })
+
   it.each([
     '450 4.2.1 The user you are trying to contact is receiving mail at a rate too often',
     '450 4.2.0 Greylisted, you came back too fast',
