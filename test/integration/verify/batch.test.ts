@@ -140,17 +140,14 @@ describe('the check of a verification batch', () => {
     expect((await recordOf(0))?.job).toBe(JOB)
   })
 
-  it('ends a row without an answer as unknown, free and uncached', async () => {
-    const { deps } = setUp(() => ({ kind: 'answered', verdicts: new Map() }))
+  it.each<readonly [string, CheckResult]>([
+    ['without an answer', { kind: 'answered', verdicts: new Map() }],
+    ['that every provider rejects', { kind: 'rejected' }],
+  ])('ends a row %s as unknown, free and uncached', async (_case, result) => {
+    const { deps } = setUp(() => result)
     const { outcomes: [outcome] } = await checkBatch(batchFrom([phone(0)]), deps, signal)
     expect(outcome).toMatchObject({ status: 'unknown', reason: 'no_answer', source: 'none' })
     expect(await entries()).toEqual([])
-  })
-
-  it('ends rows that every provider rejects as unknown', async () => {
-    const { deps } = setUp(() => ({ kind: 'rejected' }))
-    const { outcomes: [outcome] } = await checkBatch(batchFrom([phone(0)]), deps, signal)
-    expect(outcome).toMatchObject({ status: 'unknown', reason: 'no_answer' })
   })
 
   it('leaves rows open while all providers are down, and releases their leases', async () => {
