@@ -8,6 +8,14 @@ export function leavesOf (program: AdminCommand): readonly AdminCommand[] {
   return commands.length === 0 ? [program] : commands.flatMap(leavesOf)
 }
 
+/** The help of a command, and the words that its examples add to those of the command. */
+export function helpOf (command: AdminCommand) {
+  let help = ''
+  command.configureOutput({ writeOut: text => { help += text } }).outputHelp()
+  const line = new RegExp(`^  npm run admin -- ${command.words}(?: (\\S.*?))?(?: {2}.*)?$`, 'gm')
+  return { help, examples: [...help.matchAll(line)].map(([, words = '']) => words) }
+}
+
 /** What a command prints, on a folder without a stack unless `--data` names another. */
 export async function runCommand (
   words: string | readonly string[], replaced: Partial<Context> = {}
