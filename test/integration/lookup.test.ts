@@ -77,25 +77,21 @@ async function setUp (
       contacts.map(() => cachedRecord({ checkedAtMs: claim.nowMs - 1_000 }))),
     outcome: () => store.outcome(tenant, job),
     read: async () => (await store.read(tenant, job)) ?? Promise.reject(new Error('no job')),
-    headers: (chunk: number) => headersOf({ tenant, job, chunk }),
+    /** The headers of a chunk of one row, of a job of three. */
+    headers: (chunk: number) => ({
+      tenant,
+      job,
+      service: 'phone-validation',
+      lane: 'small',
+      chunk: String(chunk),
+      chunks: '3',
+      firstRow: String(chunk),
+      chunkRows: '1',
+      totalRows: '3',
+      rows: fullBitmap(1).toString('base64'),
+    }),
   }
 }
-
-/** The headers of a chunk of one row, of a job of three. */
-const headersOf = (
-  { tenant, job, chunk }: { readonly tenant: string, readonly job: string, readonly chunk: number }
-) => ({
-  tenant,
-  job,
-  service: 'phone-validation',
-  lane: 'small',
-  chunk: String(chunk),
-  chunks: '3',
-  firstRow: String(chunk),
-  chunkRows: '1',
-  totalRows: '3',
-  rows: fullBitmap(1).toString('base64'),
-})
 
 const [A, B, C] = [phone(0), phone(1), phone(2)]
 const unreadable = (message: Message) => incoming('rows.normalized', message.value,

@@ -6,7 +6,7 @@ import {
   createEmailDomainProvider, createSmtpProbeProvider,
 } from '../../../services/verify/providers/email.ts'
 import {
-  createDns, createMailDomains, type DnsOptions, type DnsQueries, type MailDomain, type MailDomains,
+  createDns, createMailDomains, type DnsQueries, type MailDomain, type MailDomains,
 } from '../../../services/verify/providers/mail-domains.ts'
 import type { DnsServer } from './dns-server.ts'
 import { createMailHosts } from './mail-hosts.ts'
@@ -58,11 +58,9 @@ const BRIEF_MS = 100
 const PATIENT_MS = 60_000
 
 /** A real resolver of a test server: with a long timeout, except for what it never answers. */
-export function createPatientDns (
-  server: DnsServer, { concurrency = 16 }: Partial<Pick<DnsOptions, 'concurrency'>> = {}
-): DnsQueries {
+export function createPatientDns (server: DnsServer): DnsQueries {
   const [patient, brief] = [PATIENT_MS, BRIEF_MS].map((timeoutMs) =>
-    createDns({ servers: [server.address], timeoutMs, concurrency })) as
+    createDns({ servers: [server.address], timeoutMs, concurrency: 16 })) as
     [DnsQueries, DnsQueries]
   const of = (name: string) =>
     NEVER_ANSWERED.includes(server.zones.get(name)?.fault) ? brief : patient
