@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parse } from 'csv-parse/sync'
 import { describe, expect, it } from 'vitest'
-import { createClient } from '../../services/client/client.ts'
 import type { Run } from '../../services/client/run.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { mixedPhones } from '../bench/jobs.ts'
@@ -126,26 +125,6 @@ function expectJoined (csv: string): void {
     if (original !== '') expect(joined[Number(original) - 1]?.[at('e164')]).toBe(e164)
   }
 }
-
-describe('the client', () => {
-  it('makes a hundred jobs at once without a retry', async () => {
-    const statuses: number[] = []
-    const client = createClient({
-      baseUrl: environment.baseUrl,
-      apiKey: environment.keys.test,
-      fetch: async (...call) => {
-        const response = await fetch(...call)
-        statuses.push(response.status)
-        return response
-      },
-    })
-    // Rows without a live check take no slot of the ten active jobs.
-    const jobs = await Promise.all(Array.from({ length: 100 }, () =>
-      client.createJob({ service: 'phone-validation', inputs: ['call me'] })))
-    expect(new Set(jobs.map(({ id }) => id)).size).toBe(100)
-    expect(statuses).toEqual(Array(100).fill(202))
-  })
-})
 
 describe('the examples', () => {
   it('submit.sh creates, waits and downloads', async () => {

@@ -1,10 +1,9 @@
 import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { keyIdOf, partnerKeyOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
+import { keyIdOf, partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { publishDeps } from '../../services/publish/main.ts'
 import { topicNames, withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
-import { createDemoPartner } from '../../services/admin/demo.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { createPartner } from '../../services/admin/partners.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
@@ -223,12 +222,6 @@ it('a partner is made without rules where they are left to others', async () => 
   expect(access).toContain('leaves rules to others')
   const connection = { brokers: env.KAFKA_BROKERS!.split(',') }
   expect(await topicNames(connection)).toContain(`feeds.${name}.submitted`)
-})
-
-it('a demonstration partner has a registered key', async () => {
-  const { partner: name, key } = await createDemoPartner(env, partner.org)
-  const stored = await withWorkspace(env, ({ partners }) => partners.keysOf(name))
-  expect(stored?.map(textOfPartnerKey)).toEqual([key])
 })
 
 it('a result topic is deleted once its partner is revoked and it no longer exists', async () => {
