@@ -245,7 +245,8 @@ describe('two releases side by side', () => {
     }
     const refused = await breaking.provision(env)
     expect(refused.code).toBe(1)
-    expect(refused.out + refused.errors).toContain('the schema of rows.to-verify-value is incompatible')
+    expect(refused.out + refused.errors)
+      .toContain('the schema of rows.to-verify-value is incompatible')
   })
 
   it('read what the other wrote; an unknown schema is waited for', async () => {
