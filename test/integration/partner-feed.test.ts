@@ -29,6 +29,7 @@ const taken = { kind: 'accepted', job: { id: 'job_1' } } as Submitted
 const refused = (refusal: object) => ({ kind: 'refused', refusal }) as unknown as Submitted
 const unaffordable = refused(
   { code: 'insufficient_balance', requiredMicros: 2_000_000_000, availableMicros: 0 })
+const nextTurn = () => new Promise(resolve => setImmediate(resolve))
 const noKey = async () => { throw new Error('no keys') }
 
 type Given = {
@@ -257,7 +258,7 @@ describe('a contact of a feed', () => {
     lost.abort()
     expect(buffered.used()).toBe(0)
     job.resolve(taken)
-    await job.promise
+    await nextTurn()
     expect([commits, buffered.used()]).toEqual([[], 0])
   })
 })
@@ -349,7 +350,7 @@ describe('a batch of a feed', () => {
       })
       await deliver(await message(0, { end: true }))
       await eventually(() => expect(reads).toBe(2))
-      await new Promise(resolve => setImmediate(resolve))
+      await nextTurn()
       expect(broken).toHaveLength(count)
     })
 })
