@@ -47,10 +47,10 @@ type FreshnessRule = {
 }
 
 /**
- * Whether a record can be used for a job quoted at `quotedAtMs`. A record made after the quote is
- * fresh; at the exact time of its expiry it is not.
+ * Whether a record can be used for a job quoted at `quotedAtMs`. One made after the quote can; at
+ * the exact time of its expiry it cannot.
  */
-export function isFresh (record: { readonly checkedAtMs: number }, rule: FreshnessRule): boolean {
+export function isCurrent (record: { readonly checkedAtMs: number }, rule: FreshnessRule): boolean {
   return expiresAtMs(record.checkedAtMs, rule.freshnessMs) > rule.quotedAtMs
 }
 

@@ -1,4 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
+-- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- Reserves the maximum price and stores the job, or stores the refusal.
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days, cursors, wallet of
 -- the organization's other mode.

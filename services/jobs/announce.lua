@@ -1,4 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
+-- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- KEYS: wallet, job. ARGV: job, seq of its reserve entry or ''.
 -- Marks the job as produced completely, its reserve entry included, and notifies the request that
 -- waits for it.

@@ -1,4 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
+-- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- KEYS: wallet, job. Cancels a job: rows whose check has not started end unchecked.
 local guard = guard_of(KEYS[1])
 if guard.locked then

@@ -1,4 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
+-- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- Binds an idempotency key to a job id.
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days.
 -- ARGV: the JSON of job, idempotencyKey or '', fingerprint, acceptWithinMs, quoteOnly (1 for a

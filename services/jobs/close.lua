@@ -1,4 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
+-- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- KEYS: wallet, job, data key, what waits of it. ARGV: job, seq of its last journal entry or ''.
 -- Closes an ended job whose entry is in the journal topic, and notifies the requests that wait for
 -- it. Its record and data key expire soon after.

@@ -1,4 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
+-- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- KEYS: wallet, job. ARGV: tenant, job.
 -- Ends a job whose rows are all counted, but whose wallet was frozen when the last one was.
 local keys = { wallet = KEYS[1], job = KEYS[2] }

@@ -1,4 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
+-- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- KEYS: wallet, job, recounts.
 -- ARGV: the JSON of tenant, job, digest, rows (their number in the bitmap); the bitmap of the whole
 -- job. An empty digest means that there is no block: the job's rows are unreadable, including

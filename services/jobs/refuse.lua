@@ -1,4 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
+-- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days.
 -- ARGV: job, code (expired or internal).
 -- Refuses a claim, unless it has become a job already.

@@ -1,4 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
+-- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- KEYS: wallet, job, recounts.
 -- ARGV: tenant, job, inline results for the requests that wait for the end of the job or '', 1 to
 -- keep them in the record until the job is closed, then the fields of each block, in the order of

@@ -11,7 +11,7 @@ import type { Clock } from '../runtime/platform/retry.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { topicName } from '../runtime/platform/topics.ts'
-import type { WalletSnapshot } from './recovery-store.ts'
+import type { LockedWallet } from './recovery-store.ts'
 
 /** What the state of a tenant's journal must retain beyond its sums. */
 export type JournalRetention = {
@@ -331,7 +331,7 @@ const NO_JOBS: ReadonlySet<string> = new Set()
 
 /** What the journal state must retain to be compared with this wallet. */
 export function chooseRetention (
-  { seq, openJobs, trustsJournal }: WalletSnapshot, sinceMs: number
+  { seq, openJobs, trustsJournal }: LockedWallet, sinceMs: number
 ): JournalRetention {
   const jobs = openJobs.length === 0 ? NO_JOBS : new Set(openJobs.map(({ job }) => job))
   return { seq: trustsJournal ? 0 : seq, openJobs: jobs, sinceMs }
@@ -342,7 +342,7 @@ export function chooseRetention (
  * wins if Redis is behind it; any contradiction is a fault, which an operator must resolve.
  */
 export function reconcile (
-  wallet: WalletSnapshot, journal: JournalState, retention: JournalRetention
+  wallet: LockedWallet, journal: JournalState, retention: JournalRetention
 ): Reconciliation {
   for (const entry of wallet.outbox) applyEntry(journal, entry, retention)
   if (wallet.trustsJournal) return trustJournal(wallet, journal, retention)
@@ -359,7 +359,7 @@ export function reconcile (
  * have written it: every movement counts once, and the balances beside it count for nothing.
  */
 function trustJournal (
-  { outbox }: WalletSnapshot, journal: JournalState, retention: JournalRetention
+  { outbox }: LockedWallet, journal: JournalState, retention: JournalRetention
 ): Reconciliation {
   const missing = fillGaps(journal, retention)
   const trusted = { behind: true, missing, renumbered: [], dropped: [] }
@@ -410,7 +410,7 @@ function gapFaults ({ afterGap, seq }: JournalState): readonly string[] {
   return [`entries ${seq + 1} to ${first - 1} are missing before entry ${first}`]
 }
 
-function walletFaults ({ seq, amounts }: WalletSnapshot, journal: JournalState): readonly string[] {
+function walletFaults ({ seq, amounts }: LockedWallet, journal: JournalState): readonly string[] {
   if (seq > journal.seq) {
     return [`Redis has ${seq} movements, journal and outbox have ${journal.seq}`]
   }
@@ -436,7 +436,7 @@ function sumFaults ({ amounts, open }: JournalState): readonly string[] {
 
 /** Running jobs without a reservation; no money of a settled job can move any more. */
 function unknownJobFaults (
-  { openJobs }: WalletSnapshot, { open, endedOpen }: JournalState
+  { openJobs }: LockedWallet, { open, endedOpen }: JournalState
 ): readonly string[] {
   return openJobs
     .filter(({ job, state }) => state !== 'settled' && state !== 'ended' &&
@@ -496,7 +496,7 @@ export type SnapshotWriteDeps = {
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-export type WalletSnapshotDeps = JournalDeps & SnapshotWriteDeps & {
+export type SnapshotDeps = JournalDeps & SnapshotWriteDeps & {
   readonly clock: Clock
   /** Snapshots leave out younger entries, as a Redis that has just lost some lacks them. */
   readonly snapshotBehindMs: number
@@ -573,7 +573,7 @@ const RETAIN_NOTHING: JournalRetention = {
  * in the topic do not pass the entries that it covers.
  */
 export async function takeSnapshots (
-  deps: WalletSnapshotDeps, base: Base, signal: AbortSignal
+  deps: SnapshotDeps, base: Base, signal: AbortSignal
 ): Promise<Base> {
   const journals = new Map<string, JournalState>()
   const recent: Recent = new Map()

@@ -13,10 +13,10 @@ import { recordErased } from './restore-keys.ts'
 import { recover, reportFrozen, type RecoveryDeps } from './recovery.ts'
 import { recountLostJobs, restoreMarks, type RecountDeps } from './rebuild-jobs.ts'
 import {
-  type Base, readSnapshots, takeSnapshots, type WalletSnapshotDeps,
+  type Base, readSnapshots, takeSnapshots, type SnapshotDeps,
 } from './journal-state.ts'
 
-export type LeaderDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & AccountsDeps &
+export type LeaderDeps = RecoveryDeps & RecountDeps & SnapshotDeps & AccountsDeps &
   RestoreDeliveriesDeps & {
     readonly recoveryStore: Pick<RecoveryStore,
       'lead' | 'check' | 'countWaiting' | 'isAnyResponding'>
@@ -294,7 +294,7 @@ async function unlockNew (
 ): Promise<readonly string[]> {
   const toRecover: string[] = []
   for (const tenant of requested) {
-    const wallet = await deps.recoveryStore.snapshotWallet(tenant, fence)
+    const wallet = await deps.recoveryStore.fenceWallet(tenant, fence)
     // A request of a tenant that is not reached is repeated.
     if (wallet === undefined || typeof wallet === 'string') continue
     const { run, seq, outbox, openJobs } = wallet

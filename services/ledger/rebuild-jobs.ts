@@ -175,7 +175,7 @@ function rebuildClosedJob (
   }
 }
 
-/** The terms of a reserve entry; none in an entry that an operator or a top-up made. */
+/** The terms of a reserve entry; none in one that was derived from later balances. */
 export function termsOf (entry: Journal): Terms {
   return hasTerms(entry) ? JSON.parse(entry.reason) as Terms : {}
 }

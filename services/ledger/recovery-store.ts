@@ -27,7 +27,7 @@ export type WalletCheck = {
 }
 
 /** The locked wallet of a tenant in Redis. */
-export type WalletSnapshot = {
+export type LockedWallet = {
   readonly tenant: string
   /** The run id of the server that replied. */
   readonly run: string
@@ -117,14 +117,14 @@ export function createRecoveryStore (redis: RedisClient) {
     },
 
     /** The wallet of a locked tenant; undefined if it is unlocked. */
-    snapshotWallet: async (tenant: string, fence: string): Promise<SnapshotResult> => {
-      const answer = await reach(() => scripts.snapshotWallet(
+    fenceWallet: async (tenant: string, fence: string): Promise<FenceResult> => {
+      const answer = await reach(() => scripts.fenceWallet(
         [moneyKeys(tenant).wallet], [fence, jobKeys(tenant, '').job]))
       if (answer === 'unreachable') return answer
-      const [kind, other] = answer as SnapshotReply
+      const [kind, other] = answer as FenceReply
       // The next renewal takes a higher token, if this ledger still leads.
       if (kind === 'fenced') highestFence = Math.max(highestFence, Number(other))
-      return parseWalletSnapshot(tenant, answer as SnapshotReply)
+      return parseLockedWallet(tenant, answer as FenceReply)
     },
 
     /** Whether the server of one of the tenants responds; scripts may fail on it all the same. */
@@ -199,7 +199,7 @@ function loadScripts (redis: RedisClient) {
   })
   return {
     lead: load('lead', 2),
-    snapshotWallet: load('snapshot-wallet', 1),
+    fenceWallet: load('fence-wallet', 1),
     unlock: load('unlock-wallet', 1),
     rebuild: load('rebuild', 6),
     check: load('check', 1),
@@ -216,14 +216,14 @@ type Unlock = {
   readonly dropped?: readonly number[]
 }
 
-type SnapshotReply =
+type FenceReply =
   | readonly ['unlocked']
   | readonly ['fenced', string]
   | readonly ['waiting', string, string, readonly string[], readonly string[], readonly string[]]
 
-type SnapshotResult = WalletSnapshot | 'fenced' | 'unreachable' | undefined
+type FenceResult = LockedWallet | 'fenced' | 'unreachable' | undefined
 
-function parseWalletSnapshot (tenant: string, answer: SnapshotReply): SnapshotResult {
+function parseLockedWallet (tenant: string, answer: FenceReply): FenceResult {
   if (answer[0] !== 'waiting') return answer[0] === 'fenced' ? 'fenced' : undefined
   const [, run, trust, [seq, available, reserved, charged, funded], outbox, jobs] = answer
   return {

@@ -15,13 +15,13 @@ import {
   writeSnapshots,
 } from './journal-state.ts'
 import { endedOf, type RebuildDeps, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
-import type { LeaderTerm, RecoveryStore, Step, WalletSnapshot } from './recovery-store.ts'
+import type { LeaderTerm, RecoveryStore, Step, LockedWallet } from './recovery-store.ts'
 import { repairKeys, type RepairKeysDeps } from './restore-keys.ts'
 
 export type RecoveryDeps = JournalDeps & RebuildDeps & RepairKeysDeps & SnapshotWriteDeps & {
   readonly redis: Pick<Redis, 'sadd' | 'hset'>
   readonly tenants: Pick<Tenants, 'all' | 'add' | 'activate'>
-  readonly recoveryStore: Pick<RecoveryStore, 'snapshotWallet' | 'unlock' | 'rebuild'>
+  readonly recoveryStore: Pick<RecoveryStore, 'fenceWallet' | 'unlock' | 'rebuild'>
   readonly journal: Pick<JournalCopy, 'lengths' | 'readNewest'>
   /** Redis time. */
   readonly clock: Clock
@@ -98,7 +98,7 @@ type CompareOptions = {
 
 /** A locked wallet and its journal. `uncounted`: entries of jobs whose blocks must be recounted. */
 type Compared = {
-  readonly wallet: WalletSnapshot
+  readonly wallet: LockedWallet
   readonly journal: JournalState
   readonly verdict: Reconciliation
   readonly uncounted: readonly Journal[]
@@ -176,7 +176,7 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
 
 const isInUse = ({ byTenant }: Base) => byTenant.size > 0
 
-type Tracked = TrackedJournal & { readonly wallet: WalletSnapshot, readonly uncounted: Journal[] }
+type Tracked = TrackedJournal & { readonly wallet: LockedWallet, readonly uncounted: Journal[] }
 
 /** Tracks tenants, found by name or by an entry, with their wallets in Redis. */
 class Tracker {
@@ -204,7 +204,7 @@ class Tracker {
     if (untracked.length === 0) return
     for (const some of batchesOf(untracked, SNAPSHOTS_PER_BATCH)) {
       const snapshots = await Promise.all(some.map(async tenant =>
-        [tenant, await this.#deps.recoveryStore.snapshotWallet(tenant, fence)] as const))
+        [tenant, await this.#deps.recoveryStore.fenceWallet(tenant, fence)] as const))
       for (const [tenant, wallet] of snapshots) {
         this.known.add(tenant)
         if (wallet === 'unreachable') this.unreachable.add(tenant)
@@ -214,7 +214,7 @@ class Tracker {
     onWaiting(this.tracked.size + this.suspect.size + this.unreachable.size)
   }
 
-  #add (wallet: WalletSnapshot): void {
+  #add (wallet: LockedWallet): void {
     const { base } = this.#options
     const { tenant, seq, trustsJournal } = wallet
     const snapshot = snapshotIn(base, tenant)
@@ -273,7 +273,7 @@ async function judge (
     if (length >= Math.max(seq, copied)) return verdict
     return faulty(`the journal of ${tenant} has ${length} entries, its copy in ClickHouse ` +
       `${copied}, Redis ${seq}: a journal that lost entries is not trusted; restore it by ` +
-      '"npm run ops -- journal restore", then thaw again')
+      '"npm run admin -- journal restore", then thaw again')
   } catch (error) {
     if (!isInfrastructure(error)) throw error
     return faulty(`the copy of the journal of ${tenant} in ClickHouse cannot be read, so ` +
@@ -388,7 +388,7 @@ async function writeMissing (
   await emitter.emit(missing.map(value =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
   log.warn({ tenant, seqs: missing.map(({ seq }) => seq) }, 'missing journal entries ' +
-    'reconstructed from later balances; verify them with "npm run ops -- audit --full"')
+    'reconstructed from later balances; verify them with "npm run admin -- audit --full"')
 }
 
 /** Appends entries with new numbers. A crash before the unlock appends the same ones again. */
@@ -440,5 +440,5 @@ export function reportFrozen (
 ): void {
   metrics.count('recovery_actions_total', { kind: 'frozen' })
   log.error({ tenant, reason }, 'wallet frozen: no money of this tenant moves until ' +
-    '"npm run workspace -- thaw"; see TenantsFrozen in the runbook')
+    '"npm run admin -- thaw"; see TenantsFrozen in the runbook')
 }

@@ -4,7 +4,7 @@ import type { ListAction } from '../../schemas/api/contact-lists.ts'
 import { MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS, ROWS_PER_SAMPLE_ROW } from '../../schemas/api/quote.ts'
 import type { Normalized, NormalizedRows } from '../../schemas/types.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import { type CachedRecord, isFresh, type RecordCache } from '../cache/cache.ts'
+import { type CachedRecord, isCurrent, type RecordCache } from '../cache/cache.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { QuoteSample } from '../jobs/job.ts'
 import { hasOptions } from '../jobs/options.ts'
@@ -193,7 +193,7 @@ function usableHit (
   record: CachedRecord | undefined, terms: JobTerms
 ): CachedRecord | undefined {
   if (record === undefined || terms.forceFresh || record.job === terms.job) return undefined
-  return isFresh(record, terms) && hasOptions(record.fields, terms.options) ? record : undefined
+  return isCurrent(record, terms) && hasOptions(record.fields, terms.options) ? record : undefined
 }
 
 /** The rows of a chunk and its cached records; no records when the job bypasses the cache. */

@@ -9,6 +9,7 @@ import {
 } from '../jobs/results/finish-job.ts'
 import { blockDigest, packInlineResults, type ResultBlocks } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
+import { ENTRY_VALID_MS } from '../money/redis-keys.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import {
@@ -26,13 +27,6 @@ import { run, type Running, type ServiceContext } from '../runtime/platform/run.
 import { subscriptionsOf } from '../runtime/platform/topics.ts'
 import { FLUSH_EVERY_MS, settleConfig, type SettleConfig } from './config.ts'
 import { finishedTenths } from '../webhooks/event.ts'
-
-/**
- * The answer of a count is used for so long, in milliseconds; then its messages are counted again.
- * If Redis loses the count meanwhile, recovery waits only `LEADER_GRACE_MS` for the journal entry
- * in the answer: sent later, the entry would have the number of another.
- */
-const COUNT_VALID_MS = 500
 
 type SettleDeps = {
   readonly archive: Pick<Archive, 'save'>
@@ -495,7 +489,7 @@ class SettleBuffer {
 
   /** Whether the answer of its count is too old to be used. */
   isExpired ({ countedAtMs }: Counted): boolean {
-    return this.#clock.now() - countedAtMs > COUNT_VALID_MS
+    return this.#clock.now() - countedAtMs > ENTRY_VALID_MS
   }
 
   /**

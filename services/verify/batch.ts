@@ -1,7 +1,7 @@
 import type { ListAction } from '../../schemas/api/contact-lists.ts'
 import type { Retry, RetryRows } from '../../schemas/types.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import { type CachedRecord, isFresh, type RecordCache } from '../cache/cache.ts'
+import { type CachedRecord, isCurrent, type RecordCache } from '../cache/cache.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { hasOptions } from '../jobs/options.ts'
 import { CHUNK_ROWS } from '../jobs/submit.ts'
@@ -312,15 +312,15 @@ class BatchCheck implements CheckedBatch {
     positions: Positions, verdicts: ReadonlyMap<number, ProviderVerdict>
   ): Promise<void> {
     const recordOf = this.#recordMaker()
-    const fresh = new Array<CachedRecord | undefined>(this.outcomes.length).fill(undefined)
+    const records = new Array<CachedRecord | undefined>(this.outcomes.length).fill(undefined)
     for (const position of positions) {
-      fresh[position] = recordOf(verdicts.get(position) ?? UNCHECKED)
+      records[position] = recordOf(verdicts.get(position) ?? UNCHECKED)
     }
     failpoint('verify.checked')
-    await this.#deps.cache.store(toCacheScope(this.#batch), this.#batch.rows.tokens, fresh)
+    await this.#deps.cache.store(toCacheScope(this.#batch), this.#batch.rows.tokens, records)
     failpoint('verify.kept')
     for (const position of positions) {
-      const record = fresh[position]
+      const record = records[position]
       if (record !== undefined) this.#answer(position, record)
     }
   }
@@ -341,11 +341,11 @@ class BatchCheck implements CheckedBatch {
     }
   }
 
-  /** Whether a cached record is of the same job, or has what it asks for and is fresh enough. */
+  /** Whether a cached record is of the same job, or has what it asks for and is new enough. */
   #isUsable (record: CachedRecord): boolean {
     const { job, options, quotedAt, freshnessMs } = this.#batch.value
     return record.job === job || (hasOptions(record.fields, options) &&
-      isFresh(record, { quotedAtMs: quotedAt, freshnessMs }))
+      isCurrent(record, { quotedAtMs: quotedAt, freshnessMs }))
   }
 
   /** A record that this job paid for is charged, also after a redelivery. */

@@ -111,14 +111,14 @@ export function createChecker (options: CheckerOptions): Checker {
     const listed = answering(first.get(service) ?? [], chosen)
     if (listed.length === 0 && chosen !== undefined) return { kind: 'rejected' }
     const bySubmission = Map.groupBy(rows, ({ row }) => submissions?.of(row))
-    const fresh = bySubmission.get(undefined) ?? []
+    const unsubmitted = bySubmission.get(undefined) ?? []
     const submitted = [...bySubmission].flatMap(([submission, some]) =>
       submission === undefined ? [] : [{ submission, id: String(submission.provider), some }])
     const collected = await Promise.all(submitted.map(async ({ submission, id, some }) => {
       const provider = [...listed, ...others].find((it) => it.id === id)
       return await collectAnswers(provider, some, { ...asking, submission })
     }))
-    const result = joined([...collected, await checkBy(listed, fresh)])
+    const result = joined([...collected, await checkBy(listed, unsubmitted)])
     // A second opinion that was bought as a batch is not bought once more.
     const asked = new Set(submitted.flatMap(({ id, some }) =>
       listed.some((it) => it.id === id) ? [] : some.map(({ row }) => row)))

@@ -64,16 +64,16 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
     byTenant: ['rows.to-verify'],
     decide: async (messages, signal) => {
       const nowMs = deps.clock.now()
-      const fresh = messages.filter((message) => !ended.has(formatPosition(message)))
-      const early = fresh.filter(({ value }) => value.notBefore > nowMs)
+      const open = messages.filter((message) => !ended.has(formatPosition(message)))
+      const early = open.filter(({ value }) => value.notBefore > nowMs)
       const over = await jobsOver(early, deps)
       const waiting = early.find(({ value }) => !over.has(value.job))
       const inOrder =
         waiting === undefined ? messages : messages.slice(0, messages.indexOf(waiting))
-      const due = fresh.filter((message) =>
+      const due = open.filter((message) =>
         inOrder.includes(message) || over.has(message.value.job))
       const decisions = await decideAll(due, { deps, slots, signal })
-      const redelivered = inOrder.filter((message) => !fresh.includes(message))
+      const redelivered = inOrder.filter((message) => !open.includes(message))
       decisions.push(...redelivered.map((message) => ({ completes: [message], emits: [] })))
       if (waiting === undefined) return decisions
       const untilMs = Math.min(waiting.value.notBefore, nowMs + CANCELLATION_POLL_MS)

@@ -26,7 +26,7 @@ describe('the recovery of a state in a cluster', () => {
     await ofEach(tenant => cluster.hdel(moneyKeys(tenant).wallet, 'run'))
     expect(await store.countWaiting(TENANTS, runs)).toBe(TENANTS.length)
     const found = await ofEach(async tenant => {
-      const snapshot = await store.snapshotWallet(tenant, fence)
+      const snapshot = await store.fenceWallet(tenant, fence)
       if (snapshot === undefined || typeof snapshot === 'string') throw new Error('not locked')
       const term = { run: snapshot.run, fence }
       expect(await store.unlock(tenant, term, { seq: snapshot.seq })).toBe('done')
@@ -43,10 +43,10 @@ describe('the recovery of a state in a cluster', () => {
     const { wallet } = moneyKeys(tenant)
     await cluster.hdel(wallet, 'run')
     await cluster.hset(wallet, { fence: String(Number(fence) + 100_000) })
-    expect(await store.snapshotWallet(tenant, fence)).toBe('fenced')
+    expect(await store.fenceWallet(tenant, fence)).toBe('fenced')
     const next = await store.lead('one', 60_000)
     expect(Number(next.fence)).toBeGreaterThan(Number(fence) + 100_000)
-    expect(await store.snapshotWallet(tenant, next.fence ?? '')).toMatchObject({ tenant })
+    expect(await store.fenceWallet(tenant, next.fence ?? '')).toMatchObject({ tenant })
     await cluster.del('{global}:leader')
   })
 
@@ -136,6 +136,6 @@ describe('the recovery of a state in a cluster', () => {
     expect((await serversOf(cluster)).map(({ address }) => address)).not.toContain(lost)
     const store = createRecoveryStore(cluster)
     const gone = TENANTS.filter(tenant => nodeOf(tenant) === lost)
-    expect(await store.snapshotWallet(gone[0] ?? '', '1')).toBe('unreachable')
+    expect(await store.fenceWallet(gone[0] ?? '', '1')).toBe('unreachable')
   })
 })

@@ -227,7 +227,7 @@ describe('a contradiction', () => {
   const whole = (journal: number, copied: number, held: number) =>
     `the journal of ${DAMAGED} has ${journal} entries, its copy in ClickHouse ${copied}, Redis ` +
     `${held}: a journal that lost entries is not trusted; restore it by ` +
-    '"npm run ops -- journal restore", then thaw again'
+    '"npm run admin -- journal restore", then thaw again'
   const copied = (seq: number) => ({
     ...environment.deps.journal,
     readNewest: async () => [{ ...(await entriesOf(environment, DAMAGED)).at(-1)!, seq }],

@@ -87,13 +87,13 @@ describe('the ledger that leads', () => {
     let loses = false
     const recoveryStore = {
       ...store,
-      snapshotWallet: async (...given: Parameters<typeof store.snapshotWallet>) => {
+      fenceWallet: async (...given: Parameters<typeof store.fenceWallet>) => {
         if (loses) {
           loses = false
           await redis.flushall()
           await restart()
         }
-        return await store.snapshotWallet(...given)
+        return await store.fenceWallet(...given)
       },
     }
     const leading = lead('one', { recoveryStore })
@@ -220,7 +220,7 @@ describe('the ledger that leads', () => {
     }
     const recoveryStore = {
       ...createRecoveryStore(redis),
-      snapshotWallet: async () => 'unreachable',
+      fenceWallet: async () => 'unreachable',
       isAnyResponding: async () => false,
     }
     // Each look at the clock is a minute later, so it compares again in every round.

@@ -124,7 +124,7 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
     if (failing.length === 0 || new Set([...inARow, ...failing]).size < limit) return
     throw new FatalError(`stage ${stage} stops: ${limit} decisions in a row failed; find the ` +
       'cause in the log lines before this one, and list the dead letters with ' +
-      `"npm run ops -- dead list --stage ${stage}"`)
+      `"npm run admin -- dead list --stage ${stage}"`)
   }
   const send = async (decisions: readonly DeadDecision[], signal?: AbortSignal) => {
     const letters = decisions.flat()

@@ -13,14 +13,14 @@ import { createRecoveryStore } from '../../../services/ledger/recovery-store.ts'
 import { recover, type RecoveryDeps } from '../../../services/ledger/recovery.ts'
 import { recountLostJobs, type RecountDeps } from '../../../services/ledger/rebuild-jobs.ts'
 import {
-  readSnapshots, takeSnapshots, type WalletSnapshotDeps,
+  readSnapshots, takeSnapshots, type SnapshotDeps,
 } from '../../../services/ledger/journal-state.ts'
 import { createTenants, type Tenants } from '../../../services/money/wallet.ts'
 import { codec, createBlocksDouble, messageCodec } from '../clickhouse/results.ts'
 import { createMemoryBus, type MemoryBus } from '../kafka/memory-bus.ts'
 import { createMemoryReader } from '../kafka/memory-reader.ts'
 
-export type LedgerDeps = RecoveryDeps & RecountDeps & RestoreDeliveriesDeps & WalletSnapshotDeps &
+export type LedgerDeps = RecoveryDeps & RecountDeps & RestoreDeliveriesDeps & SnapshotDeps &
   AccountsDeps & {
     readonly tenants: Tenants
   }

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { expiresAtMs, isFresh, redisRecordCache } from '../../../services/cache/cache.ts'
+import { expiresAtMs, isCurrent, redisRecordCache } from '../../../services/cache/cache.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { cachedRecord, TENANT } from '../../support/stage-messages.ts'
 
@@ -55,6 +55,6 @@ describe('the freshness of a record', () => {
     // Made after the quote.
     [{ checkedAtMs: 5 }, { quotedAtMs: 4, freshnessMs: 0 }, true],
   ])('ends exactly at its expiry, at the time of the quote: %o, %o', (record, rule, expected) => {
-    expect(isFresh(record, rule)).toBe(expected)
+    expect(isCurrent(record, rule)).toBe(expected)
   })
 })
