@@ -114,9 +114,6 @@ const MAIL_ZONES: Readonly<Record<string, Zone>> = {
   'servfail.org': { fault: 'SERVFAIL' },
   'unanswered.org': { fault: 'silent' },
   'private.org': { a: ['10.0.0.1'] },
-  'loopback.org': { a: ['127.0.0.1'] },
-  'shared.org': { a: ['100.64.0.1'] },
-  'documents.org': { a: ['192.0.2.1'] },
 }
 
 /**
@@ -184,9 +181,6 @@ const MAILBOXES_TABLE: readonly Situation[] = [
   ['jane@gone.org', 'invalid domain_not_found 95', '-mx_found'],
   ['jane@null.org', 'invalid no_mail_service 95', '-mx_found'],
   ['jane@private.org', 'invalid no_mail_service 95', '-mx_found'],
-  ['jane@loopback.org', 'invalid no_mail_service 95', '-mx_found'],
-  ['jane@shared.org', 'invalid no_mail_service 95', '-mx_found'],
-  ['jane@documents.org', 'invalid no_mail_service 95', '-mx_found'],
   ['jane@servfail.org', 'unknown dns_error 0 later'],
   ['jane@unanswered.org', 'unknown dns_error 0 later'],
   // Servers that take any name, and others that are hard to ask.
