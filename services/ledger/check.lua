@@ -1,5 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, jobs/retention.lua and
--- jobs/idempotency.lua: see recovery-store.ts.
+-- Joined behind money/recovery-guard.lua and money/wallet.lua: see recovery-store.ts.
 -- KEYS: wallet. ARGV: prefix of the keys of its jobs.
 -- Checks the sums of a wallet, and freezes it if they are wrong. One script reads everything, so no
 -- movement is half done. The keys of jobs are in the same slot; only the wallet knows their ids.

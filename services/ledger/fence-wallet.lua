@@ -1,5 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, jobs/retention.lua and
--- jobs/idempotency.lua: see recovery-store.ts.
+-- Joined behind money/recovery-guard.lua and money/wallet.lua: see recovery-store.ts.
 -- KEYS: wallet. ARGV: fence, prefix of the keys of its jobs.
 -- Returns the state of a locked wallet, and fences off earlier leaders. The keys of jobs are in the
 -- same slot; only the wallet knows their ids.

@@ -1,5 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, jobs/retention.lua and
--- jobs/idempotency.lua: see recovery-store.ts.
+-- Joined behind money/recovery-guard.lua and money/wallet.lua: see recovery-store.ts.
 -- KEYS: leader, fence. ARGV: own name, lease ms, highest fencing token that a wallet has of another
 -- leader. Acquires or renews the lease of the leader.
 -- Returns the fencing token, which grows with every change of the leader, or 0 if another ledger

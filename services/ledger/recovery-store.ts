@@ -191,17 +191,16 @@ function reachIn (redis: RedisClient) {
 }
 
 function loadScripts (redis: RedisClient) {
-  const load = (name: string, numberOfKeys: number) => script(redis, {
+  const load = (name: string, numberOfKeys: number, more: readonly URL[] = []) => script(redis, {
     name,
     numberOfKeys,
-    source: joinLua(
-      GUARD_LUA, WALLET_LUA, ...STATE_LUA, new URL(`./${name}.lua`, import.meta.url)),
+    source: joinLua(GUARD_LUA, WALLET_LUA, ...more, new URL(`./${name}.lua`, import.meta.url)),
   })
   return {
     lead: load('lead', 2),
     fenceWallet: load('fence-wallet', 1),
     unlock: load('unlock-wallet', 1),
-    rebuild: load('rebuild', 6),
+    rebuild: load('rebuild', 6, STATE_LUA),
     check: load('check', 1),
   }
 }

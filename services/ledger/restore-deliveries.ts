@@ -11,6 +11,7 @@ import { type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.
 import type { Archive } from '../jobs/results/archive.ts'
 import { settledOf } from '../jobs/results/finish-job.ts'
 import type { GroupLag } from '../runtime/kafka/admin.ts'
+import { partitionName } from '../runtime/kafka/bus.ts'
 import { orIfUnavailable } from '../runtime/platform/errors.ts'
 
 export type RepublishDeps = {
@@ -117,8 +118,6 @@ export class LostDeliveries {
     this.#next = undefined
   }
 }
-
-const partitionName = ({ topic, partition }: GroupLag) => `${topic}:${partition}`
 
 const toEnds = (lags: readonly GroupLag[]): TopicEnds['ends'] =>
   new Map(lags.map(lag => [partitionName(lag), lag.offset + lag.lag]))

@@ -13,6 +13,7 @@ import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import type { Emission, Emitter } from '../runtime/engine/stage.ts'
 import type { GroupLag } from '../runtime/kafka/admin.ts'
+import { partitionName } from '../runtime/kafka/bus.ts'
 import { createKafka, type KafkaAdmin } from '../runtime/kafka/client.ts'
 import type { KafkaConnection } from '../runtime/kafka/connection.ts'
 import { type Clock, retry, sleep } from '../runtime/platform/retry.ts'
@@ -414,9 +415,6 @@ type OwnersDeps = {
 
 /** A stage that is behind in a partition and commits nothing for so long makes no progress. */
 const NO_PROGRESS_MS = 300_000
-
-type Partition = Pick<GroupLag, 'topic' | 'partition'>
-const partitionName = ({ topic, partition }: Partition) => `${topic}:${partition}`
 
 /**
  * Finds orphans, without a limit on how slow their owners may be. A stage commits a message only

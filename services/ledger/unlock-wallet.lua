@@ -1,5 +1,4 @@
--- Joined behind money/recovery-guard.lua, money/wallet.lua, jobs/retention.lua and
--- jobs/idempotency.lua: see recovery-store.ts.
+-- Joined behind money/recovery-guard.lua and money/wallet.lua: see recovery-store.ts.
 -- KEYS: wallet. ARGV: the JSON of run, fence, seq (of the last movement that was compared), frozen
 -- (why the wallet is) or '', jobPrefix (of the keys of its jobs), restored: the fields of the
 -- wallet to restore from the journal, and dropped: the numbers of entries of the outbox that are

@@ -11,7 +11,7 @@ import { readPrices, unitPriceMicros } from '../money/prices.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import type { Decision, EmittedBy, Stage } from '../runtime/engine/stage.ts'
-import type { RawMessage } from '../runtime/kafka/bus.ts'
+import { partitionName, type RawMessage } from '../runtime/kafka/bus.ts'
 import { fullBitmap } from '../runtime/platform/bitmap.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { boundedCache, type SlotRequest } from '../runtime/platform/limits.ts'
@@ -270,8 +270,6 @@ function collectMessages ({ byChunk, members }: Waiting): JobMessages {
   const sorted = [...byChunk].sort(([a], [b]) => a - b).map(([, message]) => message)
   return { messages: sorted, members: [...members] }
 }
-
-const partitionName = ({ topic, partition }: TopicPartition) => `${topic}:${partition}`
 
 /** The name of the job of a chunk. */
 function jobName ({ value }: Pick<ChunkMessage, 'value'>): string {

@@ -1,5 +1,8 @@
 import type { StageName } from '../../topology.ts'
-import type { Bus, Consumption, FetchBatching, FetchedBatch, RawMessage } from '../kafka/bus.ts'
+import {
+  type Bus, type Consumption, type FetchBatching, type FetchedBatch, partitionName,
+  type RawMessage,
+} from '../kafka/bus.ts'
 import { type Clock, type Sleep, systemClock, withTimeout } from '../platform/retry.ts'
 import { createSerialQueues } from '../platform/limits.ts'
 import type { Log } from '../platform/log.ts'
@@ -366,5 +369,3 @@ class StageConsumer {
     this.#deps.metrics.count('stage_rows_total', labels, rowCountOf(headers))
   }
 }
-
-const partitionName = ({ topic, partition }: FetchedBatch) => `${topic}:${partition}`

@@ -84,8 +84,8 @@ export type TenantShares = {
 /** Maximum size of messages read ahead to find those of other tenants. */
 export const READ_AHEAD_BYTES = 64 * 1024 * 1024
 
-/** The rows of two full chunks: some 20 ms of work. */
-const MAX_BATCH_ROWS = 4_000
+/** The rows of two full chunks: some 20 ms of work, for which another tenant waits. */
+const MAX_ROWS = 4_000
 
 /** Rows by which a tenant that was idle goes before busy ones. */
 const MAX_CREDIT_ROWS = 25_000
@@ -130,13 +130,13 @@ export class TenantQueue {
 
   /**
    * Takes up to `count` messages, each of the tenant with the fewest rows per weight so far. With
-   * `isByTenant`, stops at MAX_BATCH_ROWS: messages of other tenants wait for the end of a batch.
+   * `isByTenant`, stops at MAX_ROWS: messages of other tenants wait for the end of a batch.
    * Returns none while every queued tenant has its maximum of rows in flight (RowsInFlight).
    */
   take (count: number): readonly RawMessage[] {
     const { shares, rowsInFlight, weightOf, readAhead } = this.#tenants
     const taken: RawMessage[] = []
-    const maxRows = this.#isByTenant ? MAX_BATCH_ROWS : Infinity
+    const maxRows = this.#isByTenant ? MAX_ROWS : Infinity
     const mayStart = this.#isByTenant
       ? (tenant: string) => rowsInFlight.mayStart(tenant)
       : undefined
@@ -197,9 +197,6 @@ const readTenant = ({ forged, headers }: RawMessage): string =>
 
 const readCost = ({ forged, headers }: RawMessage): number =>
   forged === true ? 1 : Math.max(1, rowCountOf(headers))
-
-/** The rows of two full chunks: some 20 ms of work, for which another tenant waits. */
-const MAX_ROWS = 4_000
 
 type Usage = { readonly waiting: number, readonly rows: number }
 

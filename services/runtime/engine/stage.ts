@@ -1,6 +1,7 @@
 import type { SealedRows, Values } from '../../../schemas/types.ts'
-import type {
-  MessagePosition, OutgoingMessage, Producer, RawMessage, TopicPartition,
+import {
+  type MessagePosition, type OutgoingMessage, partitionName, type Producer, type RawMessage,
+  type TopicPartition,
 } from '../kafka/bus.ts'
 import type { PartitionHeaders } from '../platform/topics.ts'
 import { countBits } from '../platform/bitmap.ts'
@@ -222,8 +223,6 @@ export class HeldMessages<M extends { readonly raw: RawMessage }> {
     return this.#partitions.get(partitionName(partition)) ?? new Map<bigint, HeldMessage<M>>()
   }
 }
-
-const partitionName = ({ topic, partition }: TopicPartition) => `${topic}:${partition}`
 
 /** Encoded messages by lane. Each lane has a producer, so that lanes do not block others. */
 type Sealed = ReadonlyMap<Lane, readonly OutgoingMessage[]>

@@ -2,6 +2,10 @@
 
 export type TopicPartition = { readonly topic: string, readonly partition: number }
 
+/** The name of a partition, as the key of a map. */
+export const partitionName = ({ topic, partition }: TopicPartition): string =>
+  `${topic}:${partition}`
+
 export type MessagePosition = TopicPartition & { readonly offset: bigint }
 
 export type RawMessage = MessagePosition & {
