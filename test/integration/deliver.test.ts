@@ -14,6 +14,7 @@ import { createDemo, type Demo } from '../../services/admin/demo.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
 import { webhookKeysIn } from '../support/keys/organization-keys.ts'
+import { startHttpProxy } from '../support/webhooks/http-proxy.ts'
 import { startReceiver, type Received } from '../support/webhooks/receiver.ts'
 import { startAlone, type RunningServices } from '../support/stacks/services.ts'
 import { testStack } from '../support/stacks/stack.ts'
@@ -64,6 +65,13 @@ const receiver = await startReceiver((response, { path }, count) => {
   if (status === '302') response.setHeader('location', '/secret')
   response.writeHead(Number(status)).end()
 }, '0.0.0.0')
+/** Attempts to this host meet a proxy that refuses the first tunnel and closes the second. */
+const BEHIND_PROXY = '127.0.0.3'
+const proxy = await startHttpProxy({
+  behave: count => count === 1 ? 403 : count === 2 ? 'close' : 'open',
+  only: `${BEHIND_PROXY}:${receiver.port}`,
+})
+const HOST_RATE = 10
 
 let services: RunningServices
 let demo: Demo
@@ -81,6 +89,8 @@ beforeAll(async () => {
       WEBHOOK_ALLOW_LOOPBACK: 'true',
       WEBHOOK_WAITS_MS: JSON.stringify(WAITS_MS),
       WEBHOOK_POLL_MS: '50',
+      WEBHOOK_PROXY: `http://user:secret@127.0.0.1:${proxy.port}`,
+      WEBHOOK_HOST_RATE: String(HOST_RATE),
       COPY_AFTER_MS: '100',
       ORPHAN_AGE_MS: '1000',
       REAP_EVERY_MS: '500',
@@ -212,6 +222,33 @@ describe.concurrent('a webhook', () => {
     expect(outcomes(await historyOf(id, 2)))
       .toEqual([[1, 'failed', 'redirect', 302], [2, 'delivered', '', 200]])
     expect(receiver.received.filter(({ path }) => path === '/secret')).toEqual([])
+  })
+})
+
+describe.concurrent('a webhook on its way', () => {
+  it('is retried while the egress proxy fails, and arrives through the proxy', async () => {
+    const { id, path } = await startJob('200', BEHIND_PROXY)
+    expect(outcomes(await historyOf(id, 3))).toEqual([
+      [1, 'failed', 'proxy_error', 0], [2, 'failed', 'proxy_error', 0], [3, 'delivered', '', 200],
+    ])
+    const authorization = `Basic ${Buffer.from('user:secret').toString('base64')}`
+    const request = { to: `${BEHIND_PROXY}:${receiver.port}`, authorization }
+    expect(proxy.requests).toEqual([request, request, request])
+    expect(await receiver.until(1, path)).toHaveLength(1)
+  })
+
+  it('waits for the rate of its host without using up attempts', async () => {
+    const startedAtMs = Date.now()
+    // More than the burst that the rate allows.
+    const jobs = await Promise.all(Array.from({ length: 2 * HOST_RATE }, () =>
+      startJob('200', '127.0.0.4')))
+    const got = await Promise.all(jobs.map(({ path }) => receiver.until(1, path)))
+    // The burst is one second of the rate; the others need a token each, however late they arrive.
+    expect(Math.max(...got.map(([one]) => one!.atMs)) - startedAtMs)
+      .toBeGreaterThanOrEqual((HOST_RATE - 1) / HOST_RATE * 1_000)
+    for (const { id } of jobs) {
+      expect(outcomes(await historyOf(id, 1))).toEqual([[1, 'delivered', '', 200]])
+    }
   })
 })
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
-import { makeAttempt, type AttemptDeps } from '../../../services/deliver/attempt.ts'
+import { createHostRate, makeAttempt, type AttemptDeps } from '../../../services/deliver/attempt.ts'
 import { deliverConfig } from '../../../services/deliver/config.ts'
 import type { Answer } from '../../../services/deliver/sender.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
@@ -295,5 +295,37 @@ describe('the metrics of webhook attempts', () => {
     const text = await textAfter({ takeToken: () => 20 })
     expect(text).toContain('webhook_attempts_throttled_total 1')
     expect(text).not.toContain('webhook_attempts_total{')
+  })
+})
+
+function hostRate (perSecond: number) {
+  const clock = { ms: 5_000 }
+  const take = createHostRate(perSecond, () => clock.ms)
+  const takeAll = (count: number, from = webhookUrl) =>
+    Array.from({ length: count }, () => take(from))
+  return { clock, take, takeAll }
+}
+
+describe('the rate of a webhook host', () => {
+  it('lets refused attempts return one after the other', () => {
+    const { clock, take, takeAll } = hostRate(10)
+    takeAll(10)
+    const waits = takeAll(30)
+    expect(waits).toEqual(waits.map((_, index) => 100 * (index + 1)))
+    const startMs = clock.ms
+    const again = waits.map(waitMs => {
+      clock.ms = startMs + waitMs
+      return take(webhookUrl)
+    })
+    expect(again).toEqual(waits.map(() => 0))
+  })
+
+  it('is separate for each name and port, whatever the path', () => {
+    const { takeAll } = hostRate(1)
+    expect(takeAll(1)).toEqual([0])
+    const others = [
+      'https://A.example:443/other?x=1', 'https://b.example/hook', 'https://a.example:8443/hook',
+    ]
+    expect(others.map(other => takeAll(1, other)[0])).toEqual([1_000, 0, 0])
   })
 })

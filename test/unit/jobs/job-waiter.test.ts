@@ -10,11 +10,17 @@ import { endedJob } from '../../support/webhooks/deliveries.ts'
 const running = { id: 'job_1', closed: false } as Job
 const closed = { id: 'job_1', closed: true } as Job
 
+/** Notifications that a test sends. */
+async function openChannel () {
+  const channel = Object.assign(new EventEmitter(), { subscribe: async () => 1 })
+  const notify = (message = 'job_1') => channel.emit('message', 'outcomes', message)
+  return { notify, notifications: await subscribeToJobs(channel as never) }
+}
+
 /** A waiter over a channel and a store that counts its reads. */
 async function setUp ({ pollMs = 60_000, maxWaits = 10, maxWaitsPerTenant = 10 } = {}) {
   const state = { job: running as Job | undefined, reads: 0, onRead: () => {} }
-  const channel = Object.assign(new EventEmitter(), { subscribe: async () => 1 })
-  const notifications = await subscribeToJobs(channel as never)
+  const { notify, notifications } = await openChannel()
   const read = async () => {
     state.reads += 1
     queueMicrotask(state.onRead)
@@ -23,11 +29,10 @@ async function setUp ({ pollMs = 60_000, maxWaits = 10, maxWaitsPerTenant = 10 }
   const waiter = createJobWaiter({
     store: { read }, notifications, pollMs, maxWaits, maxWaitsPerTenant,
   })
-  const notify = (job = 'job_1') => channel.emit('message', 'outcomes', job)
   const wait = (more: Partial<JobWait> = {}) => waiter.wait({
     tenant: 'org_1.live', job: 'job_1', isDone: job => job.closed, timeoutMs: 60_000, ...more,
   })
-  return { state, channel, waiter, notify, wait, inlineResultsOf: notifications.inlineResultsOf }
+  return { state, waiter, notify, wait, inlineResultsOf: notifications.inlineResultsOf }
 }
 
 afterEach(() => { vi.useRealTimers() })
@@ -35,9 +40,9 @@ const tick = () => new Promise<void>(resolve => setImmediate(resolve))
 
 describe('a wait for a job', () => {
   it('keeps the inline results of a job, also before anybody waits', async () => {
-    const { channel, inlineResultsOf, wait } = await setUp()
-    channel.emit('message', 'outcomes', 'job_1 {}\n[some blocks]')
-    channel.emit('message', 'outcomes', 'job_1')
+    const { notify, inlineResultsOf, wait } = await setUp()
+    notify('job_1 {}\n[some blocks]')
+    notify()
     const isDone = ({ id }: Job) => inlineResultsOf(id) !== ''
     expect(await wait({ isDone })).toBe(running)
     expect([inlineResultsOf('job_1'), inlineResultsOf('job_2')]).toEqual(['[some blocks]', ''])
@@ -139,7 +144,7 @@ async function setUpOutcomes ({ pollMs = 60_000 } = {}) {
     refusals: 0,
     onRead: () => {}
   }
-  const channel = Object.assign(new EventEmitter(), { subscribe: async () => 1 })
+  const { notify, notifications } = await openChannel()
   const store = {
     outcome: async () => {
       state.reads += 1
@@ -152,10 +157,8 @@ async function setUpOutcomes ({ pollMs = 60_000 } = {}) {
     },
   }
   const clock = { now: () => state.nowMs }
-  const notifications = await subscribeToJobs(channel as never)
   const findArchived = async () => state.archived
   const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock, pollMs })
-  const notify = (job = 'job_1') => channel.emit('message', 'outcomes', job)
   return { state, outcomes, notify }
 }
 const claim = { tenant: 'org_1.live', job: 'job_1', acceptByMs: 50_000 }
