@@ -18,7 +18,7 @@ import { newFolder } from '../support/folder.ts'
 import { kafkaPart } from '../support/kafka/own-broker.ts'
 import { RECOVERING_STAGES, until } from '../support/recovery/recovering.ts'
 import { startRedisCluster } from '../support/redis/cluster.ts'
-import { runJob } from '../support/stacks/environment.ts'
+import { ask, runJob } from '../support/stacks/environment.ts'
 import { createPart, startProgram } from '../support/stacks/processes.ts'
 import { startAlone } from '../support/stacks/services.ts'
 import { testStack } from '../support/stacks/stack.ts'
@@ -210,13 +210,10 @@ describe('an organization that moves to another server', () => {
     const answers: { readonly status: number, readonly retryAfter: string | null }[] = []
     const over = new AbortController()
     const post = async () => {
-      const response = await fetch(`${cells.services.baseUrl}/jobs`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${mover.keys.live}` },
-        body: JSON.stringify({ ...request(1), countryCode: 'US' }),
+      const { status, headers } = await ask(`${cells.services.baseUrl}/jobs`, {
+        key: mover.keys.live, body: request(1),
       })
-      await response.body?.cancel()
-      answers.push({ status: response.status, retryAfter: response.headers.get('retry-after') })
+      answers.push({ status, retryAfter: headers.get('retry-after') })
     }
     const postAll = async () => { while (!over.signal.aborted) await post() }
     const traffic = Promise.all([postAll(), postAll(), postAll()])

@@ -8,7 +8,7 @@ import { bindingOf } from '../support/jobs.ts'
 import { createRichDemo } from '../support/organizations.ts'
 import { startAll, type RunningServices } from '../support/stacks/services.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
-import { startEnvironment } from '../support/stacks/environment.ts'
+import { ask, startEnvironment } from '../support/stacks/environment.ts'
 
 const SHED_LOAD_AFTER_MS = 4_000
 /** Longer than a test may take: no request here is given up. */
@@ -41,18 +41,12 @@ type Answer = { readonly status: number, readonly retryAfter: number }
 async function post (rows: number, { instance = 0, idempotencyKey = randomUUID() } = {}):
 Promise<Answer> {
   const inputs = Array.from({ length: rows }, (_, row) => `+1212736${1_000 + row}`)
-  const response = await fetch(`${addresses[instance]}/jobs`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${key}`,
-      'content-type': 'application/json',
-      'idempotency-key': idempotencyKey,
-    },
-    body: JSON.stringify({ service: 'phone-validation', inputs }),
+  const { status, headers } = await ask(`${addresses[instance]}/jobs`, {
+    key,
+    headers: { 'idempotency-key': idempotencyKey },
+    body: { service: 'phone-validation', inputs },
   })
-  await response.text()
-  const retryAfter = Number(response.headers.get('retry-after'))
-  return { status: response.status, retryAfter }
+  return { status, retryAfter: Number(headers.get('retry-after')) }
 }
 
 async function metricsOf (instance: number): Promise<string> {

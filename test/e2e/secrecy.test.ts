@@ -9,7 +9,7 @@ import { messagesOf, onceMore, openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 import { messageMacOf } from '../support/keys/signed.ts'
-import { runJob, startEnvironment } from '../support/stacks/environment.ts'
+import { ask, runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv, testStack } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
@@ -92,19 +92,15 @@ async function saveCache (): Promise<void> {
 
 /** Requests that are refused, each for another reason, with what must not be quoted in them. */
 async function refusedRequests (): Promise<readonly number[]> {
-  const post = async (body: string, key = environment.keys.live) => (await fetch(
-    `${environment.baseUrl}/jobs?note=${label}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body,
-    })).status
+  const post = async (body: unknown, key = environment.keys.live) =>
+    (await ask(`${environment.baseUrl}/jobs?note=${label}`, { key, body })).status
   const request = { service: 'phone-validation', inputs: [phones[0]] }
   return await Promise.all([
     post(`{"inputs":["${phones[0]}"`),
-    post(JSON.stringify({ ...request, service: label })),
-    post(JSON.stringify({ ...request, webhook_url: `https://user:pass@example.com/${path}` })),
-    post(JSON.stringify({ ...request, [label]: phones[0] })),
-    post(JSON.stringify(request), `${environment.keys.live}x`),
+    post({ ...request, service: label }),
+    post({ ...request, webhook_url: `https://user:pass@example.com/${path}` }),
+    post({ ...request, [label]: phones[0] }),
+    post(request, `${environment.keys.live}x`),
   ])
 }
 

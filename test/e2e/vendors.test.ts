@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { ServiceSlug } from '../../services/topology.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment } from '../support/stacks/environment.ts'
+import { ask, startEnvironment } from '../support/stacks/environment.ts'
 import { FAKE_WORDS, presetAt, startFakeVendors } from '../support/vendors/fake-vendors.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 
@@ -57,10 +57,10 @@ async function readAll (id: string): Promise<void> {
     `/jobs/${id}/results?format=jsonl`, `/jobs/${id}/deliveries`, '/services', '/jobs', '/nothing',
   ]
   for (const path of paths) {
-    const response = await fetch(`${environment.baseUrl}${path}`, {
-      headers: { authorization: `Bearer ${environment.keys.live}` },
+    const { headers, text } = await ask(`${environment.baseUrl}${path}`, {
+      key: environment.keys.live,
     })
-    heard.push(JSON.stringify([...response.headers]), await response.text())
+    heard.push(JSON.stringify([...headers]), text)
   }
 }
 

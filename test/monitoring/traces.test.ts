@@ -7,7 +7,7 @@ import { closeAfterAll } from '../support/close-after-all.ts'
 import { installCollector } from '../support/deploy/tools.ts'
 import { eventually } from '../support/eventually.ts'
 import { newFolder } from '../support/folder.ts'
-import { startEnvironment } from '../support/stacks/environment.ts'
+import { ask, startEnvironment } from '../support/stacks/environment.ts'
 import { createPart } from '../support/stacks/processes.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 
@@ -141,22 +141,18 @@ const environment = closeAfterAll(await startEnvironment({
 
 /** Posts a job whose webhook goes to a path of its own; its receiver takes the second attempt. */
 async function post (path: string): Promise<string> {
-  const answer = await fetch(`${environment.baseUrl}/jobs?note=a-secret`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${environment.keys.live}`,
-      'content-type': 'application/json',
-      traceparent: `00-${CLIENTS.traceId}-${CLIENTS.spanId}-01`,
-    },
-    body: JSON.stringify({
+  const { status, json } = await ask(`${environment.baseUrl}/jobs?note=a-secret`, {
+    key: environment.keys.live,
+    headers: { traceparent: `00-${CLIENTS.traceId}-${CLIENTS.spanId}-01` },
+    body: {
       service: 'phone-validation',
       inputs: Array.from({ length: ROWS }, (_, row) => `+1415555${String(2_000 + row)}`),
       forceFresh: true,
       webhook_url: `http://127.0.0.1:${receiver.port}/${path}`,
-    }),
+    },
   })
-  expect(answer.status).toBe(202)
-  return (await answer.json() as { readonly id: string }).id
+  expect(status).toBe(202)
+  return json.id
 }
 
 const named = (spans: readonly ExportedSpan[], name: string) =>
