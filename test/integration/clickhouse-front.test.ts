@@ -48,16 +48,6 @@ describe('connection', () => {
     expect(first).toEqual({ size: '77', name: database })
     expect(second).not.toMatchObject({ size: '77' })
   })
-
-  it('speaks gzip both ways', async () => {
-    const url = stackEnv().CLICKHOUSE_URL
-    const compression = { request: true, response: true }
-    const zipped = createClient({ url, database, log, compression })
-    await zipped.insert({ table: 'plain', values: [{ id: 900, text: 'z' }], format: 'JSONEachRow' })
-    expect(await lines(zipped, 'SELECT text FROM plain WHERE id = 900')).toEqual([{ text: 'z' }])
-    await expect(zipped.query({ query: 'SELECT nothing' })).rejects.toMatchObject({ code: '47' })
-    await zipped.close()
-  })
 })
 
 describe('writing', () => {

@@ -4,16 +4,12 @@ import { createServer as createSecureServer } from 'node:https'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { randomUUID } from 'node:crypto'
-import {
-  createBrotliDecompress, createGunzip, createGzip, createZstdDecompress, gzipSync,
-} from 'node:zlib'
 import { isSignedIn } from '../sign-in.ts'
 import { BadRequest, parseRequest } from './request.ts'
 import type { Access } from '../access.ts'
 import type { Counts, Engine, EngineResult } from './engine.ts'
 
 const MAX_BODY_BYTES = 64 * 1024 * 1024
-const GZIP = { level: 1 } as const
 
 /** Statuses the server gives for its codes: what is unknown is 404, what is wrong 400, else 500. */
 const statusOfCode = new Map([
@@ -59,17 +55,17 @@ async function answer (engine: Engine, { request, response, url }: Exchange): Pr
   const result = form
     ? await engine.run(parseRequest([...url.searchParams, ...form], Buffer.alloc(0)))
     : await engine.run(parseRequest(url.searchParams, body))
-  const wantsGzip = url.searchParams.get('enable_http_compression') === '1' &&
-    /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))
-  await send(response, result, wantsGzip)
+  await send(response, result)
 }
 
 async function readBody (request: IncomingMessage): Promise<Buffer> {
-  const encoding = request.headers['content-encoding']
-  const plain = encoding === undefined ? request : request.pipe(decoderFor(encoding))
+  const { 'content-encoding': encoding } = request.headers
+  if (encoding !== undefined) {
+    throw new BadRequest(48, 'NOT_IMPLEMENTED', `Content-Encoding ${encoding} is not supported`)
+  }
   const chunks: Buffer[] = []
   let size = 0
-  for await (const chunk of plain) {
+  for await (const chunk of request as AsyncIterable<Buffer>) {
     size += chunk.length
     if (size > MAX_BODY_BYTES) {
       throw new BadRequest(307, 'TOO_MANY_BYTES', `Body is over ${MAX_BODY_BYTES} bytes`)
@@ -77,13 +73,6 @@ async function readBody (request: IncomingMessage): Promise<Buffer> {
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
-}
-
-function decoderFor (encoding: string) {
-  if (encoding === 'gzip') return createGunzip()
-  if (encoding === 'br') return createBrotliDecompress()
-  if (encoding === 'zstd') return createZstdDecompress()
-  throw new BadRequest(48, 'NOT_IMPLEMENTED', `Content-Encoding ${encoding} is not supported`)
 }
 
 /** The client moves query and parameters into a form when they are too long for a URL. */
@@ -97,27 +86,16 @@ async function readForm (
   return [...form].map(([name, value]) => [name, String(value)])
 }
 
-async function send (response: ServerResponse, result: EngineResult, gzip: boolean): Promise<void> {
+async function send (response: ServerResponse, result: EngineResult): Promise<void> {
   response.setHeader('Content-Type', 'text/plain; charset=UTF-8')
-  if (result.kind === 'pieces') return await sendPieces(response, result.pieces, gzip)
-  response.setHeader('X-ClickHouse-Summary', formatSummary(result.counts))
-  if (!gzip) {
-    response.end(result.bytes)
-    return
+  if (result.kind === 'pieces') {
+    // The status is sent only when the first piece is there, so that most errors get theirs.
+    const first = await result.pieces.next()
+    const source = Readable.from(startingWith(first, result.pieces), { objectMode: false })
+    return await pipeline(source, response)
   }
-  response.setHeader('Content-Encoding', 'gzip')
-  response.end(gzipSync(result.bytes, GZIP))
-}
-
-/** The status is sent only when the first piece is there, so that most errors get theirs. */
-async function sendPieces (
-  response: ServerResponse, pieces: AsyncGenerator<Uint8Array>, gzip: boolean
-): Promise<void> {
-  const first = await pieces.next()
-  const source = Readable.from(startingWith(first, pieces), { objectMode: false })
-  if (!gzip) return await pipeline(source, response)
-  response.setHeader('Content-Encoding', 'gzip')
-  await pipeline(source, createGzip(GZIP), response)
+  response.setHeader('X-ClickHouse-Summary', formatSummary(result.counts))
+  response.end(result.bytes)
 }
 
 async function * startingWith (
@@ -154,7 +132,6 @@ function fail (response: ServerResponse, error: Error): void {
   }
   const message = error.message.replace(/^Query failed: /, '')
   const code = Number(/Code: (\d+)/.exec(message)?.[1] ?? 1002)
-  response.removeHeader('Content-Encoding')
   response.writeHead(statusOfCode.get(code) ?? 500, {
     'X-ClickHouse-Exception-Code': String(code),
     'Content-Type': 'text/plain; charset=UTF-8',
