@@ -96,26 +96,18 @@ describe('the inspection of JSON texts', () => {
 })
 
 describe('the position of an error in JSON', () => {
+  /** Where JSON.parse names no place, or another one; its places are compared below. */
   it.each([
     ['', 1, 1],
     ['  ', 1, 3],
-    ['{"a":1,}', 1, 8],
     ['{"a":tru}', 1, 9],
     ['{"a":nul', 1, 9],
     ['{', 1, 2],
-    ['[', 1, 2],
     ['{"a":"x', 1, 8],
-    ['{"a" 1}', 1, 6],
-    ['{a:1}', 1, 2],
     ['{"a":\n\n [1,2,,3]}', 3, 7],
     ['{"a":01}', 1, 7],
     ['{"a":\r\n"\\x"}', 2, 3],
     ['{"a":"\n"}', 1, 7],
-    ['{"a":1} x', 1, 9],
-    ['{"a":[1 2]}', 1, 9],
-    ['{"a":[1}', 1, 8],
-    ['[]]', 1, 3],
-    ["{'a':1}", 1, 2],
     ['\ufeff{"a":1,}', 1, 9],
   ])('in %j is line %d, column %d', (text, line, column) => {
     expect(findJsonError(text)).toEqual({ line, column })

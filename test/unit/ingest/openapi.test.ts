@@ -179,7 +179,5 @@ describe('what the description lists', () => {
     for (const { magic, means } of MAGIC_EMAILS) {
       expect(document.info.description).toContain(`| e-mail \`${magic}@...\` | ${means} |`)
     }
-    expect(document.info.description)
-      .toContain('| phone `+15005550402` | the job or the quote is refused')
   })
 })

@@ -6,7 +6,11 @@ import { loadConfig } from '../../../../services/runtime/platform/config.ts'
 import { STAGE_ENVIRONMENT } from '../../../support/stacks/stage-environment.ts'
 import { application, good, outage, settings } from '../doubles.ts'
 
-const api = application({}, { bodyBudgetBytes: 1e9 })
+const api = application({}, {
+  bodyBudgetBytes: 1e9,
+  optionPrices: { sim_swap: 1 },
+  providers: { 'phone-validation': ['http:vendor'] },
+})
 
 /** The submission of a request, or its error. */
 async function read (body: object, key = 'live') {
@@ -59,6 +63,7 @@ describe('the fingerprint of a request', () => {
     ['cut between inputs', { inputs: [good.inputs.join()] }], ['country', { countryCode: 'US' }],
     ['forceFresh', { forceFresh: true }], ['labels', { metadata: { a: '1' } }],
     ['address', { webhook_url: 'https://a.example/' }], ['deadline', { deadline: 60 }],
+    ['options', { options: ['sim_swap'] }],
   ])('differs by %s', async (_, change) => {
     expect(await fingerprint(change)).toMatch(/^[0-9a-f]{32}$/)
     expect(await fingerprint(change)).not.toBe(await fingerprint())
