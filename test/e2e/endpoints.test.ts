@@ -5,7 +5,6 @@ import {
   ask as askAt, parseCsv, runJob, type Sent, startEnvironment, verdictsOf,
 } from '../support/stacks/environment.ts'
 import { whileStopped } from '../support/stacks/processes.ts'
-import { referenceDataFor } from '../../services/jobs/reference-data.ts'
 
 // Live keys are answered by the sandbox too, so that unavailable checks keep a live job open.
 const PROVIDERS = JSON.stringify({
@@ -270,28 +269,5 @@ describe('results', () => {
     const verified = { confidence: 90, checks: { syntax: 'passed', vendor: 'passed' } }
     expect(await rowsOf('+4915112345678')).toEqual([{ source: 'live', ...verified }])
     expect(await rowsOf('+49 151 12345678')).toEqual([{ source: 'cache', ...verified }])
-  })
-})
-
-describe('money and services', () => {
-  it('lists the services at the price of the key', async () => {
-    const live = (await ask('/services', { key: environment.keys.live })).json.data
-    const test = (await ask('/services')).json.data
-    expect(live[0]).toEqual({
-      slug: service,
-      inputKind: 'phone',
-      priceMicros: 2_000,
-      columns: ['timezone', 'national_format', 'extension', 'vanity', 'voip_type'],
-      options: [],
-      configured: true,
-      checks: ['syntax', 'numbering_plan', 'carrier_range'],
-      limitations: ['range_only'],
-      data: referenceDataFor('phone', Date.now()),
-    })
-    expect(live.map((it: { configured: boolean }) => it.configured))
-      .toEqual([true, false, false, true, true, true])
-    expect(new Set(test.map((it: { priceMicros: number }) => it.priceMicros))).toEqual(new Set([0]))
-    expect(test.every((it: { configured: boolean }) => it.configured)).toBe(true)
-    expect(test[5]).toMatchObject({ checks: [], limitations: [] })
   })
 })

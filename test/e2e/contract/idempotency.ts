@@ -58,13 +58,8 @@ describe('an Idempotency-Key', () => {
           .toEqual([202, 'true', first.text])
       }
       const whole = { service, inputs: ['a', 'b'], countryCode: 'US', metadata: { x: '1', y: '2' } }
-      const different = [
-        { ...whole, inputs: ['b', 'a'] }, { ...whole, inputs: ['a', 'b '] },
-        { ...whole, forceFresh: true }, { ...whole, metadata: { x: '1' } },
-        { ...whole, countryCode: 'CA' }, { ...whole, webhook_url: 'https://example.com/' },
-        { ...whole, service: 'carrier-lookup' }, { ...whole, deadline: 3_600 },
-      ]
-      for (const body of different) {
+      // test/unit/ingest/routes/create-job.test.ts has all that makes a difference.
+      for (const body of [{ ...whole, inputs: ['b', 'a'] }, { ...whole, forceFresh: true }]) {
         const { status, code } = await post(test, key, body)
         expect([status, code]).toEqual([422, 'idempotency_key_reused'])
       }

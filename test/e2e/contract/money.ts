@@ -1,5 +1,6 @@
 import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { describe, expect, it } from 'vitest'
+import { referenceDataFor } from '../../../services/jobs/reference-data.ts'
 import { ended, newCustomer, newNumbers, service, shared, whileHalted } from './support.ts'
 
 const PRICE = 2_000
@@ -100,28 +101,39 @@ describe('the services', () => {
   it('are listed with kind of contact, price and further columns', async () => {
     const { live, test } = await newCustomer()
     const services = await live.client.services()
-    expect(services.map(({ slug, inputKind }) => [slug, inputKind]).toSorted()).toEqual([
-      ['carrier-lookup', 'phone'], ['carrier-single', 'phone'], ['email-validation', 'email'],
-      ['phone-validation', 'phone'], ['telegram', 'phone'], ['whatsapp', 'phone'],
+    expect(services[0]).toEqual({
+      slug: service,
+      inputKind: 'phone',
+      priceMicros: PRICE,
+      columns: ['timezone', 'national_format', 'extension', 'vanity', 'voip_type'],
+      options: [],
+      configured: true,
+      checks: ['syntax'],
+      limitations: [],
+      data: referenceDataFor('phone', Date.now()),
+    })
+    expect(services.map(it => `${it.slug} ${it.inputKind} ${it.configured}`).toSorted()).toEqual([
+      'carrier-lookup phone true', 'carrier-single phone true', 'email-validation email true',
+      'phone-validation phone true', 'telegram phone false', 'whatsapp phone true',
     ])
     await Promise.all(services.map(async ({ slug, columns }) => {
       const { rows } = await ended(test, { service: slug, inputs: ['x'] })
       expect([slug, ...Object.keys(rows[0] ?? {}).slice(17)]).toEqual([slug, ...columns])
     }))
-    const price = services.find(({ slug }) => slug === 'carrier-lookup')?.priceMicros ?? 0
-    const inputs = newNumbers(2)
-    const { preflight } = await live.client.quote({ service: 'carrier-lookup', inputs })
-    expect([price > 0, preflight.maxQuoteMicros]).toEqual([true, 2 * price])
+    const ofTests = await test.client.services()
+    expect(ofTests.filter(it => it.priceMicros !== 0 || !it.configured)).toEqual([])
+    expect(ofTests[5]).toMatchObject({ checks: [], limitations: [] })
   })
-  it('say what they check, as a quote does', async () => {
+
+  it('cost and check what a quote says', async () => {
     const { live } = await newCustomer()
     const services = await live.client.services()
-    for (const { slug, configured, checks, limitations, inputKind } of services) {
+    for (const { slug, configured, checks, limitations, inputKind, priceMicros } of services) {
       expect([slug, configured]).toEqual([slug, checks.length > 0])
       if (!configured) continue
       const inputs = [inputKind === 'email' ? 'jane@mail.org' : '+447400123456']
       expect(await live.client.quote({ service: slug, inputs }))
-        .toMatchObject({ checks, limitations })
+        .toMatchObject({ checks, limitations, preflight: { maxQuoteMicros: priceMicros } })
     }
     expect(services.find(({ slug }) => slug === 'carrier-lookup')?.limitations)
       .toContain('carrier_of_range')
