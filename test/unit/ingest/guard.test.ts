@@ -137,21 +137,15 @@ describe('a client that guesses keys', () => {
   })
 })
 
+/** `createHttpsRule` decides, and has its own test. */
 describe('plain HTTP', () => {
   const forwarded = (proto: string) => ({ 'x-forwarded-proto': proto })
 
   it.each<[what: string, isTaken: boolean, remoteAddress: string, headers?: Sent['headers']]>([
     ['on this machine', true, '127.0.0.9'],
-    ['on this machine, IPv6', true, '::1'],
-    ['on this machine, mapped', true, '::ffff:127.0.0.1'],
     ['from elsewhere', false, '192.0.2.1'],
-    ['from elsewhere with a claim', false, '192.0.2.1', forwarded('https')],
     ['behind the proxy', true, '10.1.2.3', forwarded('https')],
     ['of a proxy on this machine', false, '127.0.0.1', forwarded('http')],
-    ['in front of the proxy', false, '::ffff:10.1.2.3', forwarded('http')],
-    ['at a proxy that says nothing', false, '10.1.2.3'],
-    ['of a proxy with two opinions', false, '10.1.2.3', forwarded('https, http')],
-    ['from the neighbor of a proxy', false, '11.0.0.0', forwarded('https')],
   ])('%s is accepted: %s', async (_, isTaken, remoteAddress, headers = {}) => {
     const { get } = application()
     const answer = await get(`/jobs/${JOB_ID}`, { remoteAddress, headers })

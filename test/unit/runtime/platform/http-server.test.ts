@@ -74,9 +74,11 @@ describe('the HTTPS rule', () => {
     expect(rule(from('203.0.113.9', { encrypted: true }))).toBe('https')
     expect(['203.0.113.9', '10.1.2.3'].map(address => rule(from(address))))
       .toEqual(['refused', 'refused'])
-    expect(['203.0.113.9', '10.1.2.3'].map(address => rule(from(address, {}, overHttps))))
-      .toEqual(['refused', 'https'])
-    for (const address of ['127.0.0.1', '::1', '::ffff:127.0.0.1']) {
+    expect(['203.0.113.9', '11.0.0.0', '10.1.2.3', '::ffff:10.1.2.3'].map(address =>
+      rule(from(address, {}, overHttps)))).toEqual(['refused', 'refused', 'https', 'https'])
+    expect(['http', 'https, http'].map(proto =>
+      rule(from('10.1.2.3', {}, { 'x-forwarded-proto': proto })))).toEqual(['refused', 'refused'])
+    for (const address of ['127.0.0.1', '127.0.0.9', '::1', '::ffff:127.0.0.1']) {
       const rules = [{}, overHttps, { 'x-forwarded-proto': 'http' }]
         .map(headers => rule(from(address, {}, headers)))
       expect(rules).toEqual(['loopback', 'loopback', 'refused'])
