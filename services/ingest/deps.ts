@@ -40,7 +40,7 @@ export type IngestDeps = {
   /** The lists of LISTS_DIR in use; undefined without it. */
   readonly lists: () => ListsManifest | undefined
   /** A running or recently ended job. */
-  readonly readJob: (tenant: string, job: string) => Promise<Job | undefined>
+  readonly readRecentJob: (tenant: string, job: string) => Promise<Job | undefined>
   /** The same once it has changed, or at the end of the wait. */
   readonly waitForJob: JobWaiter['wait']
   /** The blocks of a small job that has just ended, as text; '' if they are not known. */

@@ -30,7 +30,7 @@ export async function findJob (
   deps: IngestDeps, tenant: string, id: string
 ): Promise<Job | undefined> {
   if (!JOB_ID.test(id)) return undefined
-  return await deps.readJob(tenant, id) ?? (await deps.findArchived(tenant, id))?.job
+  return await deps.readRecentJob(tenant, id) ?? (await deps.findArchived(tenant, id))?.job
 }
 
 /** How long results are kept. */

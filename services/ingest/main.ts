@@ -101,7 +101,7 @@ async function startIngest (
     submit,
     quote,
     ...estimating(state, settings, metrics),
-    readJob: store.read,
+    readRecentJob: store.read,
     waitingRows: store.waitingRows,
     waitForJob: waiter.wait,
     inlineResultsOf,

@@ -63,9 +63,9 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
       const { id } = request.params as JobPath
       const { wait = 0 } = request.query as JobQuery
       const read = async (tenant: string, job: string) => wait === 0
-        ? await deps.readJob(tenant, job)
+        ? await deps.readRecentJob(tenant, job)
         : await waitForChange(deps, request, { tenant, job, timeoutMs: wait * 1_000 })
-      const job = await findJob({ ...deps, readJob: read }, callerOf(request).tenant, id)
+      const job = await findJob({ ...deps, readRecentJob: read }, callerOf(request).tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       const [body] = await jobBodies(deps, job.tenant, [job])
       return reply.send(body)

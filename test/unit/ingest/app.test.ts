@@ -181,7 +181,7 @@ describe('a failure in a handler', () => {
 
   it('is logged with route, status, code and job, and no path, query or text of a client',
     async () => {
-      const { app, lines } = logging({ readJob: () => Promise.reject(outage) })
+      const { app, lines } = logging({ readRecentJob: () => Promise.reject(outage) })
       await app.inject({ url: `/api/v1/jobs/${JOB_ID}?phone=+12127365000`, headers })
       const logged = {
         msg: 'request failed', method: 'GET', status: 503, code: 'temporarily_unavailable',
@@ -226,8 +226,8 @@ const CASES: readonly Case[] = [
   ['openJobs', 'GET /jobs'],
   ['listArchived', 'GET /jobs'],
   ['openHeader', 'GET /jobs', { openJobs: async () => [jobOf()] }],
-  ['readJob', `GET /jobs/${JOB_ID}`],
-  ['findArchived', `GET /jobs/${JOB_ID}`, { readJob: async () => undefined }],
+  ['readRecentJob', `GET /jobs/${JOB_ID}`],
+  ['findArchived', `GET /jobs/${JOB_ID}`, { readRecentJob: async () => undefined }],
   ['openHeader', `GET /jobs/${JOB_ID}`],
   ['cancel', `POST /jobs/${JOB_ID}/cancel`],
   ['findErasures', `GET /jobs/${JOB_ID}`],
@@ -251,7 +251,7 @@ describe('a store failure is reported as temporary', () => {
   async function answered (line: string, more: Partial<IngestDeps>) {
     const [method = '', path = ''] = line.split(' ')
     const { send } = application({
-      readJob: async () => closedJob(),
+      readRecentJob: async () => closedJob(),
       findArchived: async () => ({ job: closedJob(), manifest: [] }),
       openHeader: async () => ({ metadata: {}, webhookUrl: 'https://hooks.example.com/in' }),
       ...more,

@@ -108,7 +108,7 @@ const BALANCE = {
 /** Dependencies that accept every job; `calls` records what they are called with. */
 export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonly calls: Calls } {
   const calls: Calls = { submissions: [], recorded: [] }
-  const readJob: IngestDeps['readJob'] = async (tenant, id) =>
+  const readRecentJob: IngestDeps['readRecentJob'] = async (tenant, id) =>
     tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined
   return {
     calls,
@@ -143,9 +143,9 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     cancel: async () => ({ kind: 'unknown' }),
     balance: async () => BALANCE,
     rows: async function * () { yield [] },
-    readJob,
+    readRecentJob,
     readWithManifest: async (tenant, job) => {
-      const found = await (more.readJob ?? readJob)(tenant, job)
+      const found = await (more.readRecentJob ?? readRecentJob)(tenant, job)
       return found && { job: found, manifest: MANIFEST }
     },
     provisionalRows: async ({ blocks }) => ({
@@ -154,7 +154,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     eventStreams: new EventStreams({ capacity: 10, maxPerName: 2 }),
     waitingRows: async () => undefined,
     // No job changes while a request waits for it.
-    waitForJob: async ({ tenant, job }) => await (more.readJob ?? readJob)(tenant, job),
+    waitForJob: async ({ tenant, job }) => await (more.readRecentJob ?? readRecentJob)(tenant, job),
     findArchived: async () => undefined,
     findResults: async (tenant, job) => await more.findArchived?.(tenant, job),
     findErasures: async () => new Map(),

@@ -78,7 +78,7 @@ describe('a job', () => {
 describe('the results of a job', () => {
   it('are read once they are stored, or later', async () => {
     const deps = doubles({
-      readJob: async () => ({ ...closed, closed: false }), findResults: async () => archived,
+      readRecentJob: async () => ({ ...closed, closed: false }), findResults: async () => archived,
     })
     const read = (after: Job | undefined) => findReadable(
       { ...deps, waitForJob: async ({ isDone }) => after && isDone(after) ? after : undefined },
@@ -110,7 +110,7 @@ describe('a long poll', () => {
         waits.push(wait)
         return states.find(state => wait.isDone(state)) ?? states.at(-1)
       },
-      readJob: async () => states[0],
+      readRecentJob: async () => states[0],
     })
     return { get, waits }
   }

@@ -22,7 +22,7 @@ beforeEach(emptyRedis)
 
 const found = {
   endpoints,
-  readJob: async () => closedJob(),
+  readRecentJob: async () => closedJob(),
   findArchived: async () => ({ job: closedJob(), manifest: MANIFEST }),
 }
 const nameOf = ({ method, url }: { readonly method: unknown, readonly url: string }) =>
@@ -180,7 +180,7 @@ describe('the span of a request', () => {
   const ask = async (path: string, headers: Record<string, string> = {}) => await spansOf(
     async () => {
       const { app } = application({
-        readJob: async (_tenant, id) => {
+        readRecentJob: async (_tenant, id) => {
           if (id !== JOB_ID) throw outage
           return closedJob()
         },

@@ -26,7 +26,7 @@ const cells = cellsOf({ row: '8', status: 'valid', source: 'live' })
 function ended (more: Partial<IngestDeps> = {}, rows: Rows = []) {
   const calls: (RowOptions | 'file')[] = []
   const { app, send } = application({
-    readJob: async () => job,
+    readRecentJob: async () => job,
     findArchived: async () => ({ job, manifest: MANIFEST }),
     rows: async function * (_job, _manifest, options = {}) {
       calls.push(options)
@@ -334,7 +334,7 @@ describe('the rows of a running job', () => {
     let nowMs = 0
     vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
     const { get } = application({
-      readJob: async () => state(),
+      readRecentJob: async () => state(),
       findArchived: async () => ({ job, manifest: MANIFEST }),
       provisionalRows: async ({ blocks }) => ({
         rows: (async function * () {

@@ -192,7 +192,7 @@ async function erase (
 ) {
   const requests: ErasureRequest[] = []
   const { send } = application({
-    readJob: async () => closedJob(),
+    readRecentJob: async () => closedJob(),
     erase: async request => {
       requests.push(request)
       return { erasedAtMs: NOW_MS, completedAtMs: undefined }
@@ -206,15 +206,15 @@ async function erase (
 
 describe('the route that erases a job', () => {
   it('refuses a job that has not ended, and finds only jobs of the caller', async () => {
-    const { readJob } = doubles()
-    const running = await erase({ readJob })
+    const { readRecentJob } = doubles()
+    const running = await erase({ readRecentJob })
     expect([running.outcome, running.requests]).toEqual([[409, 'job_not_ended'], []])
     // Its rows would be stored after the erasure.
-    const unstored = await erase({ readJob: async () => ({ ...closedJob(), closed: false }) })
+    const unstored = await erase({ readRecentJob: async () => ({ ...closedJob(), closed: false }) })
     expect([unstored.outcome, unstored.requests]).toEqual([[503, 'temporarily_unavailable'], []])
-    expect((await erase({ readJob: async () => undefined })).outcome)
+    expect((await erase({ readRecentJob: async () => undefined })).outcome)
       .toEqual([404, 'job_not_found'])
-    expect((await erase({ readJob, key: 'test' })).outcome).toEqual([404, 'job_not_found'])
+    expect((await erase({ readRecentJob, key: 'test' })).outcome).toEqual([404, 'job_not_found'])
     expect((await erase({ path: '/jobs/x' })).outcome).toEqual([404, 'job_not_found'])
   })
 })

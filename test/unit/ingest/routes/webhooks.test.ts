@@ -154,7 +154,7 @@ const attemptOf = (more: Partial<Attempt>) =>
 
 /** An interface with a job that has ended, whose webhook has an address. */
 const withJob = (more: Partial<IngestDeps>) => application({
-  readJob: async (_tenant, id) => id === JOB_ID ? closedJob() : undefined,
+  readRecentJob: async (_tenant, id) => id === JOB_ID ? closedJob() : undefined,
   openHeader: async () => ({ metadata: {}, webhookUrl }),
   ...more,
 })
