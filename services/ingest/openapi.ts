@@ -300,8 +300,8 @@ function withLinks (
 type Answers = Readonly<Record<string, object>>
 
 const EVERYWHERE: readonly ErrorCode[] = [
-  'https_required', 'not_acceptable', 'request_timeout', 'rate_limited', 'headers_too_large',
-  'internal', 'temporarily_unavailable',
+  'https_required', 'not_acceptable', 'invalid_request', 'request_timeout', 'rate_limited',
+  'headers_too_large', 'internal', 'temporarily_unavailable',
 ]
 const WITH_KEY: readonly ErrorCode[] = [
   'missing_key', 'invalid_key', 'expired_key', 'revoked_key', 'insufficient_scope',
@@ -309,8 +309,7 @@ const WITH_KEY: readonly ErrorCode[] = [
 ]
 /** A request that needs no body may have one all the same. */
 const WITH_BODY: readonly ErrorCode[] = [
-  'invalid_json', 'invalid_encoding', 'invalid_request', 'body_too_large',
-  'unsupported_media_type',
+  'invalid_json', 'invalid_encoding', 'body_too_large', 'unsupported_media_type',
 ]
 
 /** All error codes of an operation, in the order of the error table. */
@@ -321,7 +320,6 @@ function listErrors (route: RouteOptions): readonly ErrorCode[] {
     ...errors,
     ...(scope === undefined ? [] : WITH_KEY),
     ...(route.method === 'GET' ? [] : WITH_BODY),
-    ...(route.schema?.querystring === undefined ? [] : ['invalid_request'] as const),
     ...(route.schema?.params === undefined ? [] : ['not_found'] as const),
   ])
   return (Object.keys(ERRORS) as ErrorCode[]).filter(code => wanted.has(code))

@@ -9,6 +9,7 @@ import type { Breach } from '../../../services/admin/audit/report.ts'
 import { createDemo } from '../../../services/admin/demo.ts'
 import { sharedServices, startAll, startAlone, type RunningServices } from './services.ts'
 import { testStack } from './stack.ts'
+import { requireDocumented } from '../documented-errors.ts'
 
 export type Environment = {
   readonly env: Record<string, string>
@@ -169,8 +170,9 @@ export type Sent = {
 /** Sends a request as any client may write it; `json` is empty for another type of answer. */
 export async function ask (url: string | URL, { key, method, body, headers: more }: Sent = {}) {
   const isRaw = typeof body === 'string' || body instanceof Uint8Array
+  const sentMethod = method ?? (body === undefined ? 'GET' : 'POST')
   const response = await fetch(url, {
-    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    method: sentMethod,
     headers: {
       ...key !== undefined && { authorization: `Bearer ${key}` },
       ...body !== undefined && { 'content-type': 'application/json' },
@@ -182,7 +184,9 @@ export async function ask (url: string | URL, { key, method, body, headers: more
   const text = await response.text()
   const isJson = headers.get('content-type')?.startsWith('application/json') === true
   const json = isJson && text !== '' ? JSON.parse(text) : {}
-  return { status, headers, text, json, code: json.error?.code }
+  const code = json.error?.code
+  requireDocumented(sentMethod, new URL(url).pathname, { status, code })
+  return { status, headers, text, json, code }
 }
 
 const NO_VERDICTS = { valid: 0, invalid: 0, risky: 0, unknown: 0 }

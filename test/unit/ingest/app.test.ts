@@ -147,8 +147,8 @@ describe('a failure in a handler', () => {
     [new MissingResultsError('no block'), 500, 'internal', '0'],
     [Object.assign(new Error('no such path'), { code: 'FST_ERR_BAD_URL' }), 404, 'not_found', '0'],
   ] as const)('%s is answered with %i', async (error, status, code, retryAfter) => {
-    const { get } = application({ balance: () => Promise.reject(error) })
-    const answer = await get('/balance')
+    const { get } = application({ readRecentJob: () => Promise.reject(error) })
+    const answer = await get(`/jobs/${JOB_ID}/results`)
     expect([answer.statusCode, answer.json().error.code, answer.headers['retry-after']])
       .toEqual([status, code, retryAfter])
     expect(answer.body).not.toContain('secret')

@@ -1,7 +1,7 @@
 import { createSecretKey } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
-import { onTestFinished } from 'vitest'
+import { afterEach, expect, onTestFinished } from 'vitest'
 import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
@@ -14,6 +14,7 @@ import type { Submission } from '../../../services/jobs/submit.ts'
 import { readPrices } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/runtime/platform/errors.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
+import { requireDocumented } from '../../support/documented-errors.ts'
 import { NO_COUNTS } from '../../support/stage-messages.ts'
 
 export const JOB_ID = DELIVERED_JOB
@@ -196,9 +197,20 @@ export const good = { service: 'phone-validation', inputs: ['+12127365000', 'cal
 
 const compiling = await compilingAs(createApp({ deps: doubles(), settings }))
 
-/** The settings of the listener. */
+/** The settings of the listener. An error that the document does not name fails the test. */
 export const createTestApp = (options: Parameters<typeof createApp>[0]): FastifyInstance =>
-  compiling(createApp(options))
+  compiling(createApp(options)).addHook('onSend', async ({ method, url }, { statusCode }, body) => {
+    if (statusCode < 400 || typeof body !== 'string' || body === '') return
+    const { code } = (JSON.parse(body) as { readonly error: { readonly code: string } }).error
+    try {
+      requireDocumented(method, url.replace(/\?.*/s, ''), { status: statusCode, code })
+    } catch (error) {
+      undocumented.push(error)
+    }
+  })
+
+const undocumented: unknown[] = []
+afterEach(() => { expect(undocumented.splice(0)).toEqual([]) })
 
 /** An application of doubles, and the requests that tests make. */
 export function application (
