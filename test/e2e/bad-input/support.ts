@@ -44,6 +44,10 @@ export async function start (): Promise<void> {
       'email-validation': ['email-domain'],
     }),
     PRICES: JSON.stringify({ 'carrier-single': MAX_PRICE_MICROS }),
+    // What is refused here is refused for what it is.
+    LIMIT_POST_BURST: '100000',
+    LIMIT_POST_SUSTAINED: '100000',
+    LIMIT_GET: '100000',
     WEBHOOK_ALLOW_HTTP: 'false',
     WEBHOOK_ALLOW_LOOPBACK: 'false',
     WEBHOOK_DNS_SERVERS: JSON.stringify([dns.address]),
