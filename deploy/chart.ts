@@ -8,7 +8,7 @@ import { backupConfig } from '../services/admin/backup.ts'
 import { adminConfig } from '../services/admin/deps.ts'
 import { VENDOR_KEYS } from '../services/jobs/checks.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
-import { allTopics, type Division, subscriptionsOf } from '../services/runtime/platform/topics.ts'
+import { allTopics, type Division, listSubscriptions } from '../services/runtime/platform/topics.ts'
 import { type StageName, STAGES, topology } from '../services/topology.ts'
 
 /** A consumer group of a program, and the maximum number of useful instances. */
@@ -92,7 +92,7 @@ async function importConfig (file: string, name: string): Promise<TObject> {
 
 function listGroups (stage: StageName): readonly ChartGroup[] {
   const partitionsByTopic = new Map(allTopics().map(({ name, partitions }) => [name, partitions]))
-  return subscriptionsOf(stage).map(subscription => ({
+  return listSubscriptions(stage).map(subscription => ({
     ...subscription,
     partitions: Math.max(...subscription.topics.map(topic => partitionsByTopic.get(topic) ?? 1)),
   }))

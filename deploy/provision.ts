@@ -6,9 +6,9 @@ import {
   registryKeys,
 } from '../services/runtime/platform/config.ts'
 import { topicConfig, withAdmin } from '../services/runtime/kafka/admin.ts'
-import { kafkaConnectionOf } from '../services/runtime/kafka/connection.ts'
+import { toKafkaConnection } from '../services/runtime/kafka/connection.ts'
 import {
-  connectRegistry, registryFailureOf, ownSchemas,
+  connectRegistry, describeRegistryFailure, ownSchemas,
 } from '../services/runtime/kafka/registry.ts'
 import { parseTopicPartitions, type TopicPartitions } from '../services/runtime/platform/topics.ts'
 import { recordsText } from '../services/runtime/platform/text-table.ts'
@@ -62,7 +62,7 @@ export async function provision (
     throw new ConfigError([`CLICKHOUSE_CLUSTER is set, but CLICKHOUSE_KIND is ${kind}: set it to ` +
       'replicated, or remove the cluster.'])
   }
-  const connection = kafkaConnectionOf(config)
+  const connection = toKafkaConnection(config)
   const partitions = readPartitions(config.TOPIC_PARTITIONS)
   await Promise.all([
     createTopics({ ...config, connection, partitions, say }),
@@ -87,7 +87,7 @@ async function checkProvisioned (env: Env, say: Say): Promise<number> {
   const config = loadConfig(provisionConfig, env)
   const differences = await findDifferences({
     ...config,
-    connection: kafkaConnectionOf(config),
+    connection: toKafkaConnection(config),
     partitions: readPartitions(config.TOPIC_PARTITIONS),
     accessRules: config.KAFKA_ACCESS_RULES,
     registryUrl: config.SCHEMA_REGISTRY_URL,
@@ -139,7 +139,8 @@ function describeFault (
   const reason = cause instanceof Error ? cause.message : String(cause)
   const refused = cause instanceof Error && 'status' in cause && cause.status === 409
   if (!refused && !/incompatible/i.test(reason)) {
-    return `the schema of ${subject} could not be registered: ${registryFailureOf(url, cause)}`
+    return `the schema of ${subject} could not be registered: ` +
+      describeRegistryFailure(url, cause)
   }
   return `the schema of ${subject} is incompatible with a version that is registered, which ` +
     'running services and stored messages still use. Only add fields that have a default, or ' +

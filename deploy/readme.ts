@@ -5,7 +5,7 @@ import { SUPPORT, type Support } from '../services/cache/evidence.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
 import { SANDBOX_REFUSALS } from '../services/ingest/routes/create-job.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
-import { rulesOf, type AccessRule } from '../services/runtime/kafka/admin.ts'
+import { listAccessRules, type AccessRule } from '../services/runtime/kafka/admin.ts'
 import {
   KEY_CLASSES, PROCESS_KEYS, STAGES, topology, type StageName,
 } from '../services/topology.ts'
@@ -161,7 +161,7 @@ function checks (): string {
 /** The ACLs of the user of each stage, by operation. */
 function access (): string {
   const rows = STAGES.map(stage => {
-    const rules = rulesOf(stage)
+    const rules = listAccessRules(stage)
     const named = (kind: AccessRule['kind'], operation: AccessRule['operation']) => rules
       .filter(rule => rule.kind === kind && rule.operation === operation)
       .map(({ name, prefix }) => `\`${name}${prefix ? '*' : ''}\``).join(', ') || '-'

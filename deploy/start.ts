@@ -5,7 +5,7 @@ import { resolve } from 'node:path'
 import { type Show, verifyAndShow } from './demonstration.ts'
 import { makeSecure } from './local/access.ts'
 import { bringUp } from './local/launcher/client.ts'
-import { becomeOnly, command, serveControl, socketOf } from './local/launcher/control.ts'
+import { becomeOnly, command, serveControl, toSocketPath } from './local/launcher/control.ts'
 import { type Processes, processesOption, SERVICES } from './local/launcher/layout.ts'
 import { prepareStack } from './local/launcher/prepare.ts'
 import { refuseSecretsOf } from './local/launcher/secrets.ts'
@@ -55,7 +55,7 @@ async function startStack (): Promise<() => Promise<void>> {
   await supervisor.up(wanted, say)
   return async () => {
     control.close()
-    rmSync(socketOf(dataDir), { force: true })
+    rmSync(toSocketPath(dataDir), { force: true })
     say('ending the services and the stack')
     await supervisor.down()
   }

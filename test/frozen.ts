@@ -5,7 +5,7 @@ import { basename } from 'node:path'
 import { Command } from 'commander'
 import { installRedis } from '../deploy/local/parts.ts'
 import { METRICS } from '../services/runtime/platform/metric-list.ts'
-import { allTopics, subscriptionsOf } from '../services/runtime/platform/topics.ts'
+import { allTopics, listSubscriptions } from '../services/runtime/platform/topics.ts'
 import { READING_STAGES } from '../services/topology.ts'
 import { runSeeds } from './simulation/runs.ts'
 
@@ -25,7 +25,7 @@ function freezeTexts (): Frozen {
     'openapi.json': digest(readFileSync('schemas/api/openapi.json', 'utf8')),
     'names of topics': digest(JSON.stringify(allTopics())),
     'names of consumer groups':
-      digest(JSON.stringify(READING_STAGES.map(stage => subscriptionsOf(stage)))),
+      digest(JSON.stringify(READING_STAGES.map(stage => listSubscriptions(stage)))),
     'names of metrics': digest(JSON.stringify(METRICS.map(({ name, type, labels, help }) =>
       ({ name, type, labels, help })))),
     'schemas of messages': digest(globSync('schemas/*.avsc').toSorted()

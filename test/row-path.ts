@@ -4,7 +4,7 @@ import type { Profiler } from 'node:inspector'
 import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { logFileOf } from '../deploy/local/process.ts'
+import { logPath } from '../deploy/local/process.ts'
 import { createClient, type Client } from '../services/client/client.ts'
 import { withStack } from './bench/services.ts'
 import { startAll } from './support/stacks/services.ts'
@@ -68,7 +68,7 @@ export async function measureRowPath (): Promise<readonly StagePath[]> {
 
 async function profileRow (client: Client, dataDir: string): Promise<readonly StagePath[]> {
   const profilers = await Promise.all(ROW_STAGES.map(stage =>
-    openProfiler(logFileOf({ dataDir, name: `${stage}-1` }))))
+    openProfiler(logPath({ dataDir, name: `${stage}-1` }))))
   const all = (method: string) => Promise.all(profilers.map(call => call(method)))
   await all('enable')
   await all('startPreciseCoverage')

@@ -94,7 +94,7 @@ export function openAccess (dataDir: string): Access | undefined {
  * What the services of each stage sign in with at the brokers, in place of the commands' user, and
  * `ingest` at the cache Redis.
  */
-export function signInOf (
+export function signInEnv (
   { accounts }: Pick<Access, 'accounts'>, { REDIS_CACHE_URL }: Pick<Addresses, 'REDIS_CACHE_URL'>
 ): EnvOfStages {
   const { username, password } = accounts.redisLimits

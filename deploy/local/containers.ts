@@ -1,6 +1,6 @@
 import type { StartedTestContainer } from 'testcontainers'
 import { freePort } from './ports.ts'
-import { versionOf, type Say } from './parts.ts'
+import { readVersion, type Say } from './parts.ts'
 import type { Addresses } from './source.ts'
 
 type Running = { readonly addresses: Addresses, readonly stop: () => Promise<void> }
@@ -93,7 +93,7 @@ async function startKafka (note: Note): Promise<string> {
 
 async function startRegistry (note: Note): Promise<string> {
   const { Wait } = await import('testcontainers')
-  const image = `apicurio/apicurio-registry-mem:${versionOf('registry')}`
+  const image = `apicurio/apicurio-registry-mem:${readVersion('registry')}`
   const running = await note((await createContainer(image))
     .withExposedPorts(8080)
     .withWaitStrategy(Wait.forHttp('/apis/ccompat/v7/subjects', 8080))

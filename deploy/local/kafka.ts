@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { Kafka, logLevel } from 'kafkajs'
-import { kafkaOptionsOf, type KafkaConnection } from '../../services/runtime/kafka/connection.ts'
+import { toKafkaOptions, type KafkaConnection } from '../../services/runtime/kafka/connection.ts'
 import { requireJava } from './java.ts'
 import {
   argumentsFile, clientConnection, kafkaProperties, scramArguments, type KafkaNode,
@@ -121,7 +121,7 @@ function createReadiness (port: number, connection: KafkaConnection) {
 
 async function checkBroker (port: number, connection: KafkaConnection): Promise<void> {
   const client = new Kafka({
-    ...kafkaOptionsOf(connection),
+    ...toKafkaOptions(connection),
     logLevel: logLevel.NOTHING,
     connectionTimeout: 1_000,
     retry: { retries: 0 },

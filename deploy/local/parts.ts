@@ -43,7 +43,7 @@ function sharingArgs (folder: string): readonly string[] {
 }
 
 /** The version the pom names for a part (`<kafka.version>`); the pom is their only home. */
-export function versionOf (part: string, pom: string = readFileSync(POM, 'utf8')): string {
+export function readVersion (part: string, pom: string = readFileSync(POM, 'utf8')): string {
   const version = new RegExp(`<${part}\\.version>([^<]+)<`).exec(pom)?.[1]
   if (version === undefined) throw new Error(`pom.xml names no ${part}.version`)
   return version
@@ -51,7 +51,7 @@ export function versionOf (part: string, pom: string = readFileSync(POM, 'utf8')
 
 /** The folder with Kafka's jars, downloaded by Maven when it is missing. */
 export async function installKafka (say: Say): Promise<string> {
-  const version = versionOf('kafka')
+  const version = readVersion('kafka')
   return await installOnce(`kafka-${version}`, async (folder) => {
     say(`downloading Kafka ${version} with Maven (44 MB, once)`)
     await maven(folder, ['dependency:copy-dependencies', `-DoutputDirectory=${folder}`])
@@ -60,7 +60,7 @@ export async function installKafka (say: Say): Promise<string> {
 
 /** The folder with the schema registry's jars, downloaded by Maven when it is missing. */
 export async function installRegistry (say: Say): Promise<string> {
-  const version = versionOf('registry')
+  const version = readVersion('registry')
   return await installOnce(`registry-${version}`, async (folder) => {
     say(`downloading the schema registry Apicurio ${version} with Maven (142 MB, once)`)
     const artifact = `io.apicurio:apicurio-registry-app:${version}:tar.gz:all`

@@ -30,7 +30,7 @@ export type Child = {
 }
 
 /** Where the output of the program goes. */
-export const logFileOf = (spec: Pick<ProcessSpec, 'dataDir' | 'name'>): string =>
+export const logPath = (spec: Pick<ProcessSpec, 'dataDir' | 'name'>): string =>
   `${spec.dataDir}/logs/${spec.name}.log`
 
 const pidPath = (spec: ProcessSpec): string => `${spec.dataDir}/pids/${spec.name}`
@@ -53,10 +53,10 @@ function endingWithParent (
  * starting process dies, however it dies (`setpriv`; where that is missing, the pid files tell).
  */
 export function startChild (spec: ProcessSpec): Child {
-  for (const file of [logFileOf(spec), pidPath(spec)]) {
+  for (const file of [logPath(spec), pidPath(spec)]) {
     mkdirSync(dirname(file), { recursive: true })
   }
-  const log = openSync(logFileOf(spec), 'a')
+  const log = openSync(logPath(spec), 'a')
   const child = spawn(...endingWithParent(spec.command, spec.args), {
     cwd: spec.cwd ?? process.cwd(),
     env: { ...process.env, ...spec.env },
@@ -99,7 +99,7 @@ export function nextDelayMs (previousMs: number, ranForMs: number): number {
 }
 
 /** The last 15 lines that a program wrote, for error messages. */
-export function tailOf (file: string): string {
+export function readTail (file: string): string {
   try {
     return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-15).join('\n')
   } catch {

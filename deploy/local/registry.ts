@@ -3,7 +3,7 @@ import { requireJava } from './java.ts'
 import { installRegistry, javaArgs, type PartOptions } from './parts.ts'
 import { answersOk, type ProcessSpec } from './process.ts'
 import type { Access } from './access.ts'
-import { basicOf } from './sign-in.ts'
+import { basicAuthorization } from './sign-in.ts'
 
 const PATH = '/apis/ccompat/v7'
 
@@ -80,7 +80,7 @@ async function registrySpec (
 function frontSpec (
   dataDir: string, access: Access, { port, behind }: { port: number, behind: number }
 ): ProcessSpec {
-  const signIn = { authorization: basicOf(access.accounts.registry) }
+  const signIn = { authorization: basicAuthorization(access.accounts.registry) }
   return {
     name: 'registry-front',
     command: process.execPath,

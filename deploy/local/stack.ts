@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { openAccess, signInOf, type Access, type EnvOfStages } from './access.ts'
+import { openAccess, signInEnv, type Access, type EnvOfStages } from './access.ts'
 import { clickhousePart } from './clickhouse.ts'
 import { kafkaParts } from './kafka.ts'
 import { openPortBook, type PortBook } from './ports.ts'
@@ -104,7 +104,7 @@ async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
   options.say(`stack ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
   const trust: Stack['trust'] =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
-  const envByStage = access === undefined ? {} : signInOf(access, addresses)
+  const envByStage = access === undefined ? {} : signInEnv(access, addresses)
   return { source: 'embedded', addresses, trust, envByStage, parts, untilReady, stop }
 }
 

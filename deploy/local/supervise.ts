@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
-  logFileOf, nextDelayMs, startChild, stopChild, tailOf, type Child, type ProcessSpec,
+  logPath, nextDelayMs, startChild, stopChild, readTail, type Child, type ProcessSpec,
 } from './process.ts'
 
 const POLL_MS = 100
@@ -80,7 +80,7 @@ async function untilReady (supervised: Supervised, timeoutMs: number): Promise<v
       const problem = spec.problem?.()
       const why = problem === undefined ? '' : `: ${String(problem)}`
       throw new Error(`${spec.name} did not become ready (started ${starts + 1} times)${why}. ` +
-        `The end of ${logFileOf(spec)}:\n${tailOf(logFileOf(spec))}`)
+        `The end of ${logPath(spec)}:\n${readTail(logPath(spec))}`)
     }
     await sleep(POLL_MS)
   }

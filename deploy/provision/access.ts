@@ -2,7 +2,7 @@ import {
   stageRules, compareAccessRules, createAccessRules, deleteOtherAccessRules, NO_AUTHORIZER,
 } from '../../services/runtime/kafka/admin.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
-import { kafkaTypeOf } from '../../services/runtime/kafka/connection.ts'
+import { kafkaErrorType } from '../../services/runtime/kafka/connection.ts'
 import { isDenial } from '../../services/runtime/platform/errors.ts'
 
 /**
@@ -26,7 +26,7 @@ export async function alignAccess (
     const removed = await deleteOtherAccessRules(admin, rules)
     say(`ACLs: ${rules.length} in place for the stages, ${removed} others deleted`)
   } catch (error) {
-    const type = kafkaTypeOf(error)
+    const type = kafkaErrorType(error)
     if (type === NO_AUTHORIZER) return say(WITHOUT_AUTHORIZER)
     if (!isDenial(type)) throw error
     say(`warning: ACLs: the brokers refuse them to this user (${type}). Set those of ` +

@@ -1,10 +1,10 @@
 import {
-  stageRules, compareAccessRules, NO_AUTHORIZER, topicSettingsOf, withAdmin,
+  stageRules, compareAccessRules, NO_AUTHORIZER, toTopicSettings, withAdmin,
 } from '../../services/runtime/kafka/admin.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
-import { kafkaTypeOf } from '../../services/runtime/kafka/connection.ts'
+import { kafkaErrorType } from '../../services/runtime/kafka/connection.ts'
 import {
-  connectRegistry, ownSchemas, registryFailureOf,
+  connectRegistry, ownSchemas, describeRegistryFailure,
 } from '../../services/runtime/kafka/registry.ts'
 import { isDenial } from '../../services/runtime/platform/errors.ts'
 import {
@@ -85,7 +85,7 @@ async function compareTopics (
         ? []
         : [['replication', copies, replication,
             'kafka-reassign-partitions, or set TOPIC_REPLICATION'] as const],
-      ...topicSettingsOf(topic, options).flatMap(({ name, value }) => {
+      ...toTopicSettings(topic, options).flatMap(({ name, value }) => {
         const current = settingsByTopic.get(topic.name)?.all.get(name) ?? 'hidden'
         if (current === value) return []
         const variable = VARIABLES[name]
@@ -109,7 +109,7 @@ async function compareRules (
   admin: KafkaAdmin, prefix: string | undefined
 ): Promise<readonly Difference[]> {
   const compared = await compareAccessRules(admin, stageRules(prefix)).catch((error: unknown) => {
-    const type = kafkaTypeOf(error)
+    const type = kafkaErrorType(error)
     if (type !== NO_AUTHORIZER && !isDenial(type)) throw error
     return type
   })
@@ -141,7 +141,7 @@ async function compareSchemas (
     } catch (cause) {
       // Of a schema that is not registered, the client drops the status 404.
       if (cause instanceof Error && 'status' in cause) {
-        throw new Error(registryFailureOf(url, cause), { cause })
+        throw new Error(describeRegistryFailure(url, cause), { cause })
       }
       differences.push(difference(subject, ['schema', 'missing', 'registered', PROVISION]))
     }

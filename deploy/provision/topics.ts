@@ -1,6 +1,6 @@
 import kafkajs from 'kafkajs'
 import {
-  applySettings, createTopics as create, type Setting, topicSettingsOf, withAdmin,
+  applySettings, createTopics as create, type Setting, toTopicSettings, withAdmin,
   type TopicsOptions,
 } from '../../services/runtime/kafka/admin.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
@@ -111,7 +111,7 @@ async function alignSettings (
   admin: KafkaAdmin, there: readonly RealTopic[], options: TopicOptions
 ): Promise<void> {
   const current = await readSettings(admin, there)
-  const differing = there.map(topic => ({ topic, settings: topicSettingsOf(topic, options) }))
+  const differing = there.map(topic => ({ topic, settings: toTopicSettings(topic, options) }))
     .filter(({ topic, settings }) => settings.some(({ name, value }) =>
       current.get(topic.name)?.all.get(name) !== value))
   if (differing.length === 0) return

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { EXAMPLE_JOB_ID } from './job.ts'
 import {
-  Count, limitParameter, Micros, pageOf, serviceSlug, TextOrNull, Time, timeParameter,
+  Count, limitParameter, Micros, pageSchema, serviceSlug, TextOrNull, Time, timeParameter,
 } from './parts.ts'
 
 /** The answer to GET /api/v1/balance. */
@@ -73,7 +73,7 @@ const TransactionSchema = Type.Object({
 export type TransactionBody = Static<typeof TransactionSchema>
 
 /** A page of transactions, newest first. */
-export const TransactionListSchema = pageOf(TransactionSchema, { title: 'TransactionList' })
+export const TransactionListSchema = pageSchema(TransactionSchema, { title: 'TransactionList' })
 export type TransactionList = Static<typeof TransactionListSchema>
 
 /** What usage can be grouped by. */

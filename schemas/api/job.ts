@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import {
-  Count, limitParameter, Micros, pageOf, serviceSlug, TextOrNull, Time, timeParameter,
+  Count, limitParameter, Micros, pageSchema, serviceSlug, TextOrNull, Time, timeParameter,
 } from './parts.ts'
 import { ROW_STATUSES, type RowStatus } from './verdicts.ts'
 
@@ -286,5 +286,5 @@ export const ListJobsQuerySchema = Type.Object({
 export type ListJobsQuery = Static<typeof ListJobsQuerySchema>
 
 /** A page of jobs, newest first. */
-export const JobListSchema = pageOf(JobSchema, { title: 'JobList' })
+export const JobListSchema = pageSchema(JobSchema, { title: 'JobList' })
 export type JobListBody = Static<typeof JobListSchema>

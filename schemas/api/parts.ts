@@ -46,7 +46,7 @@ export const limitParameter = (items: string, standard: number) => Type.Optional
 }))
 
 /** A page of a list: its items, whether others follow, and where the next page begins. */
-export const pageOf = <Item extends TSchema, Title extends string>(
+export const pageSchema = <Item extends TSchema, Title extends string>(
   item: Item, { title, cursor = 'after' }: { readonly title: Title, readonly cursor?: string }
 ) => Type.Object({
   data: Type.Array(item),

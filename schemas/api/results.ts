@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { DELIMITERS } from '../files/csv-format.ts'
 import { CELL_TYPES, ROW_FIELDS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
-import { pageOf, withExample } from './parts.ts'
+import { pageSchema, withExample } from './parts.ts'
 import { WORKBOOK_TYPE } from './file.ts'
 import { rowChecksSchema, type RowChecks } from './services.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from './verdicts.ts'
@@ -199,7 +199,7 @@ const SelectedRowSchema = Type.Unsafe<ResultRow>({
 })
 
 /** A page of results, in the order of the request. */
-const ResultsPageSchema = pageOf(SelectedRowSchema, { title: 'ResultsPage', cursor: 'cursor' })
+const ResultsPageSchema = pageSchema(SelectedRowSchema, { title: 'ResultsPage', cursor: 'cursor' })
 export type ResultsPage = Static<typeof ResultsPageSchema>
 
 /**

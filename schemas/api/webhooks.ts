@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { WEB_ADDRESS_PATTERN } from './create-job.ts'
 import { EXAMPLE_JOB_ID, JobSchema } from './job.ts'
 import {
-  API_VERSION, Count, limitParameter, Micros, pageOf, TextOrNull, Time, withExample,
+  API_VERSION, Count, limitParameter, Micros, pageSchema, TextOrNull, Time, withExample,
 } from './parts.ts'
 
 /** The events of a job's end, which its webhook_url receives. */
@@ -245,7 +245,7 @@ export const ListEndpointDeliveriesQuerySchema = Type.Object({
 export type ListEndpointDeliveriesQuery = Static<typeof ListEndpointDeliveriesQuerySchema>
 
 /** A page of attempts, those of the newest jobs first. */
-export const EndpointDeliveriesSchema = pageOf(
+export const EndpointDeliveriesSchema = pageSchema(
   withExample(AttemptSchema, {
     ...EXAMPLE_ATTEMPT,
     deliveryId: `${EXAMPLE_ATTEMPT.deliveryId}.${EXAMPLE_ENDPOINT_ID}`,

@@ -57,7 +57,7 @@ export function textOfPartnerKey (key: Buffer): string {
 }
 
 /** The 32 bytes of a partner's key; throws FeedSealError for a text that is none. */
-export function partnerKeyOf (text: string): Buffer {
+export function parsePartnerKey (text: string): Buffer {
   const key = Buffer.from(text.slice(KEY_PREFIX.length), 'base64url')
   if (text !== textOfPartnerKey(key) || key.length !== KEY_BYTES) {
     throw new FeedSealError(`A partner's key begins with ${KEY_PREFIX} and holds 32 bytes.`)
@@ -66,7 +66,7 @@ export function partnerKeyOf (text: string): Buffer {
 }
 
 /** The id of a partner's key, 8 hexadecimal digits; it reveals nothing of the key. */
-export function keyIdOf (key: Buffer): string {
+export function deriveKeyId (key: Buffer): string {
   const id = keyIds.get(key) ??
     Buffer.from(hkdfSync('sha256', key, '', 'feed key id', KEY_ID_BYTES)).toString('hex')
   keyIds.set(key, id)
@@ -116,7 +116,9 @@ export function openResult (
 }
 
 /** Names the contact at a place of its partner's topic, so that a repeated result is known. */
-export function resultIdOf (partner: string, partition: number, offset: number | bigint): string {
+export function deriveResultId (
+  partner: string, partition: number, offset: number | bigint
+): string {
   const place = ['feed result id 1', partner, String(partition), String(offset)]
   return `res_${createHash('sha256').update(lengthPrefixed(place)).digest('hex').slice(0, 32)}`
 }
@@ -146,13 +148,13 @@ function seal (
   cipher.setAAD(aad)
   const ciphertext = cipher.update(plain)
   const rest = cipher.final()
-  const head = [Buffer.of(VERSION), Buffer.from(keyIdOf(key), 'hex'), salt]
+  const head = [Buffer.of(VERSION), Buffer.from(deriveKeyId(key), 'hex'), salt]
   return Buffer.concat([...head, ciphertext, rest, cipher.getAuthTag()])
 }
 
 function open (keys: readonly Buffer[], { info, aad }: Binding, sealed: Buffer): Buffer {
   const id = keyIdIn(sealed)
-  const key = keys.find(one => keyIdOf(one) === id)
+  const key = keys.find(one => deriveKeyId(one) === id)
   if (key === undefined) throw new FeedSealError(`sealed by key ${id}, which is not known`)
   const end = sealed.length - TAG_BYTES
   const secrets = derived(key, sealed.subarray(SALT_AT, HEAD_BYTES), info)

@@ -525,7 +525,7 @@ export function foldedName (name: string): string {
  * The positions, from 0, of the columns with this name: those spelled exactly so, or else those
  * that are compared as equal.
  */
-export function positionsOf (header: readonly string[], name: string): readonly number[] {
+export function findPositions (header: readonly string[], name: string): readonly number[] {
   const where = (test: (column: string) => boolean) =>
     header.flatMap((column, position) => test(column) ? [position] : [])
   const exact = where(column => column === name)

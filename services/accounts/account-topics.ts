@@ -1,7 +1,7 @@
 import type { Account, ContactListChange, OrganizationKeyValue } from '../../schemas/types.ts'
 import type { OutgoingMessage, Producer, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -19,7 +19,7 @@ import {
 import {
   accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, ACCOUNTS_UNREAD_KEY, listAccount,
 } from './records.ts'
-import { partsOf } from './tenant.ts'
+import { parseTenant } from './tenant.ts'
 
 type RestoreDeps = {
   readonly redis: RedisClient
@@ -93,7 +93,7 @@ export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal):
   let restored = 0
   await redis.sunionstore(ACCOUNTS_UNREAD_KEY, ACCOUNTS_KEY)
   await reader.read(ACCOUNTS, async messages => {
-    for (const batch of batchesOf(messages, BATCH_RECORDS)) {
+    for (const batch of splitBatches(messages, BATCH_RECORDS)) {
       const values = batch.flatMap(({ value }) => value ?? [])
       const written = await Promise.all(values.map(async bytes => {
         const { name, revision, fields } = await codec.decode('accounts', bytes) as Account
@@ -190,7 +190,8 @@ const ORGANIZATIONS_PER_BATCH = 500
  */
 export async function restoreLostKeys (deps: LostKeysDeps, signal: AbortSignal): Promise<number> {
   const tenants = await deps.tenants.all()
-  const lost = await withoutKeys(deps, [...new Set(tenants.map(tenant => partsOf(tenant).orgId))])
+  const organizations = new Set(tenants.map(tenant => parseTenant(tenant).orgId))
+  const lost = await withoutKeys(deps, [...organizations])
   if (lost.length === 0) return 0
   const orgIds = new Set(lost)
   const ofLost = [...await readLastKeys(deps.reader, signal)]
@@ -211,7 +212,7 @@ async function withoutKeys (
 ): Promise<readonly string[]> {
   const store = createOrganizationKeyStore(redis)
   const lacking: string[] = []
-  for (const batch of batchesOf(orgIds, ORGANIZATIONS_PER_BATCH)) {
+  for (const batch of splitBatches(orgIds, ORGANIZATIONS_PER_BATCH)) {
     const missing = await Promise.all(batch.map(async orgId =>
       lacksKeys(await store.read(orgId)) && !await isErased(redis, orgId) ? [orgId] : []))
     lacking.push(...missing.flat())
@@ -259,7 +260,7 @@ async function shipLostKeys (
   const orgIds = (await deps.redis.smembers(ACCOUNTS_KEY))
     .flatMap(name => name.startsWith('org:') ? [name.slice('org:'.length)] : [])
   let shipped = 0
-  for (const batch of batchesOf(orgIds, ORGANIZATIONS_PER_BATCH)) {
+  for (const batch of splitBatches(orgIds, ORGANIZATIONS_PER_BATCH)) {
     await Promise.all(batch.map(async orgId => {
       const keys = (await store.read(orgId)).filter(({ class: keyClass, version, shippedAtMs }) =>
         shippedAtMs !== 0 && version > (newest.get(`${orgId}:${keyClass}`) ?? 0))

@@ -2,7 +2,7 @@ import { createHash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 import {
-  networksOf, plainAddress, wholeNetwork, type Networks,
+  parseNetworks, plainAddress, wholeNetwork, type Networks,
 } from '../runtime/platform/networks.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { createOrganizations } from './organizations.ts'
@@ -128,7 +128,7 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
      */
     async findKey (secret: string, address: string): Promise<KeyLookup> {
       if (secret === '') return { kind: 'missing' }
-      const hash = hashOf(secret)
+      const hash = hashSecret(secret)
       if (!isWellFormed(secret)) return { kind: 'invalid' }
       const key = await findRecord(deps, hash)
       if (key === undefined) return { kind: 'invalid' }
@@ -189,7 +189,7 @@ async function findRecord (
   const record = await store.read(hash)
   if (record === undefined) return undefined
   const { networks } = record
-  const checked = { record, allowed: networks.length === 0 ? undefined : networksOf(networks) }
+  const checked = { record, allowed: networks.length === 0 ? undefined : parseNetworks(networks) }
   records.set(hash, { readAtMs, ...checked })
   return checked
 }
@@ -210,7 +210,7 @@ async function createKey (deps: KeyDeps, key: NewKey): Promise<CreatedKey> {
     name,
     createdBy,
     networks,
-    hash: hashOf(secret),
+    hash: hashSecret(secret),
     last4: secret.slice(-4),
     createdAtMs: deps.now(),
     expiresAtMs,
@@ -243,7 +243,7 @@ function checkNewKey ({ name = '', networks = [] }: NewKey): void {
 
 function isNetwork (text: string): boolean {
   try {
-    networksOf([text])
+    parseNetworks([text])
     return true
   } catch {
     return false
@@ -457,7 +457,7 @@ export function isWellFormed (secret: string): boolean {
 }
 
 /** The stored hash of a key. A fast hash is enough, as a key cannot be guessed. */
-export function hashOf (secret: string): string {
+export function hashSecret (secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }
 

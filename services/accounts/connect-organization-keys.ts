@@ -8,7 +8,7 @@ import type { RedisClient } from '../runtime/platform/redis.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import {
-  addOrganizationKey, createOrganizationKeys, organizationKeyId, rootContextOf,
+  addOrganizationKey, createOrganizationKeys, organizationKeyId, toRootContext,
   type OrganizationKeys, createOrganizationKeyStore, type StoredKey,
 } from './organization-keys.ts'
 
@@ -118,7 +118,7 @@ async function refuseUnreadableKey (
   roots: Readonly<Record<KeyClass, RootKeys>>, orgId: string, key: StoredKey
 ): Promise<void> {
   try {
-    await roots[key.class].unwrap(key.wrapped, rootContextOf(orgId, key.class))
+    await roots[key.class].unwrap(key.wrapped, toRootContext(orgId, key.class))
   } catch (error) {
     if (!(error instanceof MissingKeyError || error instanceof SealError)) throw error
     const reason = error instanceof MissingKeyError ? error.lack : error.message

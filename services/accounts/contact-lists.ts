@@ -6,7 +6,7 @@ import {
 } from '../../schemas/api/contact-lists.ts'
 import type { ContactListChange } from '../../schemas/types.ts'
 import { createShortMac, type ShortMac } from '../runtime/crypto/mac.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/limits.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
@@ -399,7 +399,7 @@ export class ContactLists {
       VERSIONS_KEY, LISTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, bucketNames(orgId), countsKey(orgId),
     ]
     let change: string | undefined
-    for (const some of batchesOf(names, ENTRIES_OF_CALL)) {
+    for (const some of splitBatches(names, ENTRIES_OF_CALL)) {
       await eventLoop.yield('bulk', orgId)
       const text = [orgId, action, digestNames(lists, some), lists.run]
       change = await this.#apply(keys, text) as string
@@ -486,7 +486,7 @@ export class ContactLists {
   ): Promise<ReadonlyMap<string, ListAction>> {
     const all = [...names]
     const actions = new Map<string, ListAction>()
-    for (const some of batchesOf(all, ENTRIES_OF_CALL)) {
+    for (const some of splitBatches(all, ENTRIES_OF_CALL)) {
       const letters = await this.#findDigests([bucketNames(orgId)], [digestNames(lists, some)])
       for (const [at, letter] of [...String(letters)].entries()) {
         const action = LIST_ACTIONS.find(([first]) => first === letter)

@@ -289,7 +289,7 @@ export function wrappingKeyId (wrapped: Buffer): string {
 }
 
 /** The context that the root key of a class authenticates. */
-export const rootContextOf = (orgId: string, keyClass: KeyClass) =>
+export const toRootContext = (orgId: string, keyClass: KeyClass) =>
   ({ purpose: keyClass, organization: orgId })
 
 type Opened = {
@@ -366,7 +366,7 @@ function createOpen (deps: OrganizationKeysDeps) {
       let secret = before?.get(name)
       if (secret === undefined) {
         deps.metrics?.count('key_unwraps_total', { class: deps.class, by: 'root' })
-        secret = await deps.roots.unwrap(key.wrapped, rootContextOf(orgId, deps.class))
+        secret = await deps.roots.unwrap(key.wrapped, toRootContext(orgId, deps.class))
       }
       unwrapped.set(name, secret)
       secrets.set(organizationKeyId(key), secret)
@@ -422,7 +422,7 @@ export async function addOrganizationKey (
   await store.add(orgId, {
     class: keyClass,
     version,
-    wrapped: await roots.wrap(secret, rootContextOf(orgId, keyClass)),
+    wrapped: await roots.wrap(secret, toRootContext(orgId, keyClass)),
     public: await boxPublicKey(secret),
     createdAtMs: Date.now(),
   })

@@ -4,7 +4,7 @@ import { ERASED_FIELD } from './organization-keys.ts'
 import {
   type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, ORGANIZATION_TENANTS_KEY,
 } from './records.ts'
-import { isSampleTenant, isTenant, type Mode, MODES, partsOf } from './tenant.ts'
+import { isSampleTenant, isTenant, type Mode, MODES, parseTenant } from './tenant.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 
@@ -56,7 +56,7 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
     list: async (): Promise<readonly Organization[]> => {
       const tenants = await redis.smembers(ORGANIZATION_TENANTS_KEY)
       // Their ids begin with the time.
-      const ids = [...new Set(tenants.map(tenant => partsOf(tenant).orgId))].toSorted()
+      const ids = [...new Set(tenants.map(tenant => parseTenant(tenant).orgId))].toSorted()
       const organizations = await Promise.all(ids.map(id => find(records, id)))
       return organizations.filter(organization => organization !== undefined)
     },
@@ -93,12 +93,12 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
 
     /** The policy of a tenant's organization, at most a second old. */
     policy: async (tenant: string): Promise<Policy> =>
-      (await policies.read(partsOf(tenant).orgId)).policy,
+      (await policies.read(parseTenant(tenant).orgId)).policy,
 
     /** The subscriptions of a tenant's webhook endpoints, of the same age; samples have none. */
     subscriptions: async (tenant: string): Promise<readonly EventSubscription[]> => {
       if (isSampleTenant(tenant)) return []
-      const { orgId, mode } = partsOf(tenant)
+      const { orgId, mode } = parseTenant(tenant)
       return subscriptionsIn((await policies.read(orgId)).subscriptions[mode])
     },
 
@@ -107,7 +107,7 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
      * tenant gets the default.
      */
     cachedPolicy: (tenant: string): Policy =>
-      isTenant(tenant) ? policies.now(partsOf(tenant).orgId) : DEFAULT_POLICY,
+      isTenant(tenant) ? policies.now(parseTenant(tenant).orgId) : DEFAULT_POLICY,
 
     /** The last known policy of an organization, likewise. */
     cachedOrgPolicy: policies.now,

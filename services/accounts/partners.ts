@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
+import { deriveKeyId, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
 import {
   type Wrapped, accountKey, createAccountRecords, PARTNERS_KEY, type AccountRecords,
@@ -174,7 +174,7 @@ async function newKey (
   { keys, now }: Context, { name, orgId }: Pick<Partner, 'name' | 'orgId'>
 ): Promise<{ readonly key: Buffer, readonly stored: StoredKey }> {
   const key = randomBytes(KEY_BYTES)
-  const id = keyIdOf(key)
+  const id = deriveKeyId(key)
   const wrapped = await keys.wrap(orgId, key, buildAad(name, id))
   return {
     key,

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { type MessageKeySettings, subkeysOf } from '../runtime/crypto/mac.ts'
+import { type MessageKeySettings, deriveSubkeys } from '../runtime/crypto/mac.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { ERASED_FIELD, type OrganizationKeys } from './organization-keys.ts'
@@ -286,7 +286,7 @@ type PersonIndex = ReturnType<typeof createPersonIndex>
  * id that sorts before the others.
  */
 function createPersonIndex (messageKeys: MessageKeySettings['MESSAGE_KEYS']) {
-  const keys = subkeysOf(messageKeys, 'people')
+  const keys = deriveSubkeys(messageKeys, 'people')
   const computeDigests = (...parts: readonly string[]) => keys.map(key =>
     createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex'))
   const ofAddress = (email: string) => computeDigests('address', email)

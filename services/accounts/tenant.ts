@@ -36,7 +36,7 @@ export function tenantsOf (orgId: string): readonly string[] {
 }
 
 /** The organization and mode of a tenant's name; throws if the text names no tenant. */
-export function partsOf (tenant: string): TenantParts {
+export function parseTenant (tenant: string): TenantParts {
   if (!isTenant(tenant)) {
     throw new Error(`"${tenant}" names no tenant; use <organization id>.<mode>`)
   }
@@ -50,7 +50,7 @@ export function partsOf (tenant: string): TenantParts {
  * mode. Samples have slots of their own.
  */
 export function siblingOf (tenant: string): string {
-  const { orgId, mode } = partsOf(tenant)
+  const { orgId, mode } = parseTenant(tenant)
   const sibling = tenantOf(orgId, mode === 'live' ? 'test' : 'live')
   return isSampleTenant(tenant) ? sampleTenantOf(sibling) : sibling
 }

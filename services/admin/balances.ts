@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { microsOf, usdOf, usdToMicros } from '../money/prices.ts'
+import { parseMicros, formatUsd, usdToMicros } from '../money/prices.ts'
 import type { Movement, Posting } from '../money/wallet.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import {
@@ -55,7 +55,7 @@ const topUp = (context: Context): Task => async (deps, options) => {
   if ((usd === undefined) === (micros === undefined)) {
     throw new UsageError('Pass the amount as either --usd or --micros.')
   }
-  const amountMicros = usd === undefined ? microsOf(micros ?? '') : usdToMicros(usd)
+  const amountMicros = usd === undefined ? parseMicros(micros ?? '') : usdToMicros(usd)
   const id = options.id ?? newMovementId(context)
   const movement = { id, amountMicros, reason, note }
   return await reportPosting(deps, tenant, movement, await deps.wallet.topUp(tenant, movement))
@@ -171,5 +171,5 @@ const showBalance: Task = async (deps, options) =>
 /** All amounts in micros, and the available amount in USD. */
 async function readBalance ({ wallet }: WorkspaceDeps, tenant: string): Promise<TaskResult> {
   const balance = await wallet.balance(tenant)
-  return { tenant, ...balance, availableUsd: usdOf(balance.availableMicros) }
+  return { tenant, ...balance, availableUsd: formatUsd(balance.availableMicros) }
 }

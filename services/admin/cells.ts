@@ -2,8 +2,10 @@ import { Cluster, type Redis } from 'ioredis'
 import { count } from '../client/terminal.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { createTenants } from '../money/wallet.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
-import { addressOf, homeOf, mastersOf, type RedisClient, SLOTS } from '../runtime/platform/redis.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
+import {
+  findHome, formatAddress, listMasters, type RedisClient, SLOTS,
+} from '../runtime/platform/redis.ts'
 import { orIfUnavailable } from '../runtime/platform/errors.ts'
 import { tableText, type Cell, type Column, type Paint } from '../runtime/platform/text-table.ts'
 import { type AdminCommand, type Context, runAndPrint } from './command-line.ts'
@@ -44,11 +46,11 @@ type StateCell = {
 
 /** Reads all servers of the state. */
 async function listCells (redis: RedisClient): Promise<readonly StateCell[]> {
-  const masters = await mastersOf(redis)
+  const masters = await listMasters(redis)
   const tenants = Map.groupBy(await createTenants(redis).all(), tenant =>
-    homeOf(redis, moneyKeys(tenant).wallet))
+    findHome(redis, moneyKeys(tenant).wallet))
   return await Promise.all(masters.map(async master => {
-    const address = addressOf(master)
+    const address = formatAddress(master)
     const tenantsHere = tenants.get(redis instanceof Cluster ? address : '') ?? []
     const slots = redis instanceof Cluster
       ? redis.slots.filter(servers => servers?.[0] === address).length
@@ -99,7 +101,7 @@ const TENANTS_PER_BATCH = 500
 /** Whether tenants are locked or frozen. A tenant without a wallet is neither. */
 async function readTenants (redis: RedisClient, tenants: readonly string[], run: string) {
   const states: { readonly isLocked: boolean, readonly isFrozen: boolean }[] = []
-  for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) {
+  for (const batch of splitBatches(tenants, TENANTS_PER_BATCH)) {
     states.push(...await Promise.all(batch.map(async tenant => {
       const [unlockedFor, frozen, seq] =
         await redis.hmget(moneyKeys(tenant).wallet, 'run', 'frozen', 'seq')

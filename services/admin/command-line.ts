@@ -7,7 +7,7 @@ import {
 import { OrganizationErasedError } from '../accounts/organization-keys.ts'
 import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
-import { isMode, isTenant, type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
+import { isMode, isTenant, type Mode, MODES, parseTenant, tenantOf } from '../accounts/tenant.ts'
 import type { Streams } from '../client/terminal.ts'
 import { FrozenError } from '../money/wallet.ts'
 import {
@@ -159,7 +159,7 @@ function toEvent (
   }
   const tenant = text('tenant')
   const tenantOrganization =
-    tenant !== undefined && isTenant(tenant) ? partsOf(tenant).orgId : tenant
+    tenant !== undefined && isTenant(tenant) ? parseTenant(tenant).orgId : tenant
   const named = [command.args.join(' '), ...TARGETS.map(text)].find(id => id) ?? ''
   const repeated = DETAILS.flatMap(name => {
     const value = text(name)

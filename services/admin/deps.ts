@@ -16,7 +16,7 @@ import {
   type AccessRule, createAccessRules, createTopics, topicConfig, withAdmin,
 } from '../runtime/kafka/admin.ts'
 import { createKafka, type KafkaAdmin } from '../runtime/kafka/client.ts'
-import { kafkaConnectionOf, accessErrorOf } from '../runtime/kafka/connection.ts'
+import { toKafkaConnection, describeAccessError } from '../runtime/kafka/connection.ts'
 import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
 import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
@@ -112,7 +112,7 @@ async function createPartnerTopics (
   env: Environment, { topics, rules, trial }: PartnerTopicsOptions
 ): Promise<RulesOfPartner> {
   const config = loadConfig(topicsConfig, env)
-  return await withAdmin(kafkaConnectionOf(config), async admin => {
+  return await withAdmin(toKafkaConnection(config), async admin => {
     let outcome: RulesOfPartner = 'left to others'
     if (config.KAFKA_ACCESS_RULES === 'manage') {
       outcome = await createAccessRules(admin, rules) ? 'created' : 'no authorizer'
@@ -147,7 +147,7 @@ export async function withStores<T> (
   env: Environment, work: (stores: Stores) => Promise<T>
 ): Promise<T> {
   const settings = loadConfig(storesConfig, env)
-  const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
+  const connection = { ...toKafkaConnection(settings), mac: createMessageMac(settings) }
   const redis = await connectCommandRedis('STATE', settings)
   const clickhouse = connectCommandClickhouse(settings)
   const bus = createKafkaBus({
@@ -191,7 +191,7 @@ const stateConfig = Type.Object(pick(commonConfig, stateKeys))
 export async function withBrokers<T> (
   env: Environment, work: (admin: KafkaAdmin) => Promise<T>
 ): Promise<T> {
-  const connection = kafkaConnectionOf(loadConfig(kafkaConfig, env))
+  const connection = toKafkaConnection(loadConfig(kafkaConfig, env))
   const retry = { retries: 1, initialRetryTime: 100 }
   const admin = createKafka(connection, {
     clientId: 'ops',
@@ -211,7 +211,7 @@ export async function withBrokers<T> (
 
 /** Converts an error of the brokers into a CommandFailure. Returns every other error unchanged. */
 function explainKafkaError (error: unknown, brokers: readonly string[]): unknown {
-  const refusal = accessErrorOf(error)
+  const refusal = describeAccessError(error)
   if (refusal !== undefined) return new CommandFailure(`${refusal}.`)
   const isOfKafka = error instanceof Error && error.name.startsWith('KafkaJS')
   if (!isOfKafka || !isInfrastructure(error)) return error

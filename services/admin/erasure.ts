@@ -8,7 +8,7 @@ import { createOrganizations } from '../accounts/organizations.ts'
 import type { Partners } from '../accounts/partners.ts'
 import { erasePeople } from '../accounts/people.ts'
 import { ACCOUNTS_CACHE_MS } from '../accounts/records.ts'
-import { partsOf, tenantsOf } from '../accounts/tenant.ts'
+import { parseTenant, tenantsOf } from '../accounts/tenant.ts'
 import { countTenantRecords, eraseTenantRecords } from '../cache/cache.ts'
 import { createJobKeyEraser, type ErasedJobs } from '../jobs/erasures.ts'
 import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
@@ -270,7 +270,7 @@ async function waitUntilClosed (
   const find = async (id: string): Promise<Job> => {
     const job = await store.read(tenant, id) ?? (await archive.find(tenant, id))?.job
     if (job !== undefined) return job
-    const { orgId, mode } = partsOf(tenant)
+    const { orgId, mode } = parseTenant(tenant)
     throw new UsageError(`${orgId} has no job ${id} in mode ${mode}. Check --org, --job and ` +
       '--mode.')
   }

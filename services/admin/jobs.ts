@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createOrganizations } from '../accounts/organizations.ts'
-import { isTenant, partsOf, tenantOf } from '../accounts/tenant.ts'
+import { isTenant, parseTenant, tenantOf } from '../accounts/tenant.ts'
 import { count, counted, createProgressLine, duration } from '../client/terminal.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createTenants } from '../money/wallet.ts'
-import { lagsOf } from '../runtime/kafka/admin.ts'
+import { fetchLags } from '../runtime/kafka/admin.ts'
 import type { KafkaAdmin } from '../runtime/kafka/client.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
@@ -93,7 +93,7 @@ async function listOpenJobs (
   const secondsSince = (thenMs: number) => Math.max(0, Math.floor((nowMs - thenMs) / 1_000))
   const tenants = (await createTenants(redis).all()).filter(name =>
     tenant === undefined || name === tenant ||
-    (isTenant(name) && partsOf(name).orgId === tenant))
+    (isTenant(name) && parseTenant(name).orgId === tenant))
   const old = (await readOpenJobs(redis, tenants)).filter(({ sinceMs }) => isIdle(sinceMs))
   const open = (await inBatches(old, async ({ tenant, job: id, sinceMs }) => {
     const job = await store.read(tenant, id)
@@ -127,7 +127,7 @@ async function inBatches<T, R> (
   items: readonly T[], read: (item: T) => Promise<R>
 ): Promise<readonly R[]> {
   const results: R[] = []
-  for (const batch of batchesOf(items, MAX_CONCURRENT_READS)) {
+  for (const batch of splitBatches(items, MAX_CONCURRENT_READS)) {
     results.push(...await Promise.all(batch.map(read)))
   }
   return results
@@ -254,7 +254,7 @@ async function drain (
 /** Jobs come first: when a job is closed, everything that it has written is in a topic. */
 async function readBacklog (admin: KafkaAdmin, redis: RedisClient): Promise<Backlog> {
   const jobs = await readOpenJobs(redis, await createTenants(redis).all())
-  const behind = (await lagsOf(admin)).filter(({ lag }) => lag > 0)
+  const behind = (await fetchLags(admin)).filter(({ lag }) => lag > 0)
   return {
     openJobs: jobs.length,
     lagMessages: behind.reduce((sum, { lag }) => sum + lag, 0),

@@ -5,7 +5,7 @@ import { CHAIN_START, type ChainHead, extendChain, type JournalCopy } from '../m
 import { type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS } from '../money/prices.ts'
 import type { KafkaAdmin } from '../runtime/kafka/client.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
-import { subscriptionsOf, topicName } from '../runtime/platform/topics.ts'
+import { listSubscriptions, topicName } from '../runtime/platform/topics.ts'
 import { STAGES, topology, type WritesOf } from '../topology.ts'
 
 /** What a restore reads, and where it writes: resolved once the brokers have all, in this order. */
@@ -124,7 +124,7 @@ async function checkTopics (admin: RestoreDeps['admin']): Promise<void> {
     const writes: readonly string[] = topology.stages[stage].writes
     return writes.includes(journal)
   })
-  const groups = writers.flatMap(stage => subscriptionsOf(stage).map(({ group }) => group))
+  const groups = writers.flatMap(stage => listSubscriptions(stage).map(({ group }) => group))
   const described = await admin.describeGroups(groups)
   const running = described.groups.filter(({ members }) => members.length > 0)
   if (running.length > 0) {

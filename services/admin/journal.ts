@@ -5,7 +5,7 @@ import { count, counted, createProgressLine } from '../client/terminal.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { createJournalCopy } from '../money/journal.ts'
 import { createMessageMac, createRecordMac } from '../runtime/crypto/mac.ts'
-import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
+import { toKafkaConnection } from '../runtime/kafka/connection.ts'
 import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
 import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
@@ -58,7 +58,7 @@ async function runRestore (
   const settings = loadConfig(config, env)
   const clickhouse = connectCommandClickhouse(settings)
   const bus = createKafkaBus({
-    ...kafkaConnectionOf(settings),
+    ...toKafkaConnection(settings),
     mac: createMessageMac(settings),
     clientId: 'ops.journal',
     onFatal: () => {},

@@ -1,20 +1,20 @@
 import { organizationKeyTombstone, sendOrganizationKeys } from '../accounts/account-topics.ts'
 import { wrappedListsKey } from '../accounts/contact-lists.ts'
 import {
-  lacksKeys, organizationKeyId, type OrganizationKeys, type OrganizationKeyStore, rootContextOf,
+  lacksKeys, organizationKeyId, type OrganizationKeys, type OrganizationKeyStore, toRootContext,
   type StoredKey, wrappingKeyId,
 } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { wrappedPeople } from '../accounts/people.ts'
 import type { Wrapped } from '../accounts/records.ts'
-import { partsOf, tenantsOf } from '../accounts/tenant.ts'
+import { parseTenant, tenantsOf } from '../accounts/tenant.ts'
 import { jobKeys } from '../jobs/job-record.ts'
 import { wrappedInRedis, wrappedInTopic, wrappedJobKey } from '../jobs/wrapped-keys.ts'
 import { createTenants } from '../money/wallet.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import {
-  processesWithActive, processesWithout, readRootKeyHolders, refuseUnknownRootKeys, rootIdOf,
+  processesWithActive, processesWithout, readRootKeyHolders, refuseUnknownRootKeys, readRootId,
   type RootKeyHolder, type RootKeys,
 } from '../runtime/crypto/root-keys.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
@@ -70,7 +70,7 @@ export function rotationDeps (
     roots: keys.roots,
     readKeys: async () => {
       const tenants = await createTenants(redis).all()
-      const organizations = new Set(tenants.map(tenant => partsOf(tenant).orgId))
+      const organizations = new Set(tenants.map(tenant => parseTenant(tenant).orgId))
       return await readOrganizationKeys(keys.store, organizations)
     },
     readHolders: () => readRootKeyHolders(redis),
@@ -149,7 +149,7 @@ async function findDamaged (
       if (id !== undefined && !root.ids.includes(id)) continue
       const name = `${key.class} ${id}`
       try {
-        await root.unwrap(key.wrapped, rootContextOf(organization, key.class))
+        await root.unwrap(key.wrapped, toRootContext(organization, key.class))
         opening.add(name)
       } catch (error) {
         if (error instanceof MissingKeyError) wrong.set(name, error)
@@ -181,7 +181,7 @@ async function rewrapByRoot (
   const root = roots[key.class]
   const id = rootIdIn(key)
   if (id === root.activeId || id === undefined || !root.ids.includes(id)) return
-  const context = rootContextOf(orgId, key.class)
+  const context = toRootContext(orgId, key.class)
   const wrapped = await root.wrap(await root.unwrap(key.wrapped, context), context)
   // The topic comes first: a crash in between leaves Redis with a key that opens the same.
   await sendKeys(orgId, [{ ...key, wrapped }])
@@ -335,7 +335,7 @@ const newestKey = (
 const keyIdIn = (bytes: Buffer): string | undefined => readId(bytes, wrappingKeyId)
 
 /** The id of the root key that wraps an organization key; undefined for damaged bytes. */
-const rootIdIn = ({ wrapped }: StoredKey): string | undefined => readId(wrapped, rootIdOf)
+const rootIdIn = ({ wrapped }: StoredKey): string | undefined => readId(wrapped, readRootId)
 
 function readId (bytes: Buffer, read: (bytes: Buffer) => string): string | undefined {
   try {
@@ -481,7 +481,7 @@ async function * wrappedInClickhouse (
   for await (const key of keyCopy.all()) {
     const { tenant, job } = key
     yield wrappedJobKey(key, async wrapped => {
-      replaced.add(partsOf(tenant).orgId)
+      replaced.add(parseTenant(tenant).orgId)
       await append([{ ...key, wrapped }])
       // An erasure marks the job in Redis before it deletes rows, so either it or this process
       // deletes the row that was just inserted.

@@ -1,14 +1,14 @@
 import { readPartners } from '../accounts/partners.ts'
 import { count, counted, duration } from '../client/terminal.ts'
 import {
-  type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS,
+  type ConsumerGroup, type GroupLag, fetchLags, TOPOLOGY_GROUPS,
 } from '../runtime/kafka/admin.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import {
   fetchSamples, readMetricsTargets, resolveAllAddresses,
 } from '../runtime/platform/metrics.ts'
 import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
-import { feedGroupOf, logicalTopic } from '../runtime/platform/topics.ts'
+import { chooseFeedGroup, logicalTopic } from '../runtime/platform/topics.ts'
 import {
   type AdminCommand, type CommandCall, type Context, parseStage, runAndPrint,
 } from './command-line.ts'
@@ -75,7 +75,8 @@ async function takeSnapshot (
     const readLags = async () => {
       const [topics, partners = []] = await Promise.all([admin.listTopics(), read(readPartners)])
       const revoked = partners.filter(({ revokedAtMs }) => revokedAtMs > 0).map(({ name }) => name)
-      return await lagsOf(admin, [...TOPOLOGY_GROUPS, ...partnerGroups(topics, new Set(revoked))])
+      const groups = [...TOPOLOGY_GROUPS, ...partnerGroups(topics, new Set(revoked))]
+      return await fetchLags(admin, groups)
     }
     const [lags, reported, pauses] = await Promise.all([
       readLags(),
@@ -95,7 +96,7 @@ function partnerGroups (
     if (topic !== 'feeds.submitted' || partner === undefined || revoked.has(partner)) return []
     return [{ name, partner }]
   })
-  return [...Map.groupBy(submitted, ({ partner }) => feedGroupOf(partner))]
+  return [...Map.groupBy(submitted, ({ partner }) => chooseFeedGroup(partner))]
     .map(([group, some]) => ({ stage: 'feed', group, topics: some.map(({ name }) => name) }))
 }
 

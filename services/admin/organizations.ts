@@ -7,7 +7,7 @@ import { createPartners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { tenantOf, tenantsOf } from '../accounts/tenant.ts'
 import { ask } from '../client/terminal.ts'
-import { usdOf } from '../money/prices.ts'
+import { formatUsd } from '../money/prices.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { cacheKeys, commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
 import { connectCommandRedis } from '../runtime/platform/redis.ts'
@@ -71,7 +71,7 @@ const listOrganizations: Task = async ({ organizations, wallet }) => ({
   ) => ({
     id,
     createdAt: toIsoTime(createdAtMs),
-    availableUsd: usdOf((await wallet.balance(tenantOf(id, 'live'))).availableMicros),
+    availableUsd: formatUsd((await wallet.balance(tenantOf(id, 'live'))).availableMicros),
     erasedAt: toIsoTime(erasedAtMs),
     name,
   }))),

@@ -3,7 +3,7 @@ import {
   checkName, FEED_TYPES, type Partner, type PartnerKey,
 } from '../accounts/partners.ts'
 import { readPrices } from '../money/prices.ts'
-import { principalOf, type AccessRule } from '../runtime/kafka/admin.ts'
+import { toPrincipal, type AccessRule } from '../runtime/kafka/admin.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { partnerTopics, topicName } from '../runtime/platform/topics.ts'
 import { STAGES } from '../topology.ts'
@@ -71,7 +71,7 @@ export const createPartner: Task = async (deps, options) => {
   checkName(name)
   // The next `provision` removes rules of a stage's user that the topology does not contain.
   const ofStages = ['', deps.topicPrefix]
-    .flatMap(prefix => STAGES.map(stage => principalOf(stage, prefix)))
+    .flatMap(prefix => STAGES.map(stage => toPrincipal(stage, prefix)))
   if (ofStages.includes(principal)) {
     throw new UsageError(`${principal} is the Kafka user of a stage. Pass another principal for ` +
       'the partner: --principal <name>.')

@@ -2,7 +2,7 @@ import type { KafkaAdmin } from '../runtime/kafka/client.ts'
 import { count, counted } from '../client/terminal.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
-import { subscriptionsOf } from '../runtime/platform/topics.ts'
+import { listSubscriptions } from '../runtime/platform/topics.ts'
 import {
   type AdminCommand, type Context, parseInteger, parseStage, runAndPrint,
 } from './command-line.ts'
@@ -82,7 +82,7 @@ function parseStart (text: string): Start {
 function selectGroup (
   { stage, group, topic }: Options
 ): { readonly group: string, readonly topics: readonly string[] } {
-  const all = subscriptionsOf(parseStage(stage))
+  const all = listSubscriptions(parseStage(stage))
   if (all.length === 0) {
     throw new UsageError(stage === 'feed'
       ? 'feed cannot be replayed: it stores cursors of its own and puts each contact into one ' +

@@ -2,7 +2,7 @@ import { EVENT_TYPES, type EventType } from '../../schemas/api/webhooks.ts'
 import { OrganizationErasedError } from '../accounts/organization-keys.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { activeOrFirst, publicKeyText } from '../webhooks/secrets.ts'
-import { asciiUrlOf, webhookUrlError } from '../webhooks/url.ts'
+import { toAsciiUrl, webhookUrlError } from '../webhooks/url.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import {
   type AdminCommand, type Context, type Options, organizationToChange, type Recording, runChange,
@@ -101,7 +101,7 @@ const createWebhookEndpoint: Task = async (deps, options) => {
   if (why !== undefined) throw new UsageError(`--url is not an acceptable address. ${why}`)
   const events = parseEvents(options)
   const made = await deps.endpoints.create(
-    tenant, { url: asciiUrlOf(url), events, description, enabled: true }, MAX_ENDPOINTS)
+    tenant, { url: toAsciiUrl(url), events, description, enabled: true }, MAX_ENDPOINTS)
   if (made === undefined) {
     throw new UsageError(`${tenant} has ${MAX_ENDPOINTS} webhook endpoints already. Delete one ` +
       'with "webhook-endpoint delete".')

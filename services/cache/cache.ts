@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { type Reason, REASONS, ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 import type { Evidence } from './evidence.ts'
 import {
-  keyPrefixOf, type OptionalRotatedTokens, pickTokens, TOKEN_BYTES, tokensByVersion,
+  buildKeyPrefix, type OptionalRotatedTokens, pickTokens, TOKEN_BYTES, tokensByVersion,
   type TokenScope,
 } from './tokens.ts'
-import { mastersOf, type RedisClient, script } from '../runtime/platform/redis.ts'
+import { listMasters, type RedisClient, script } from '../runtime/platform/redis.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
 
@@ -169,7 +169,7 @@ export function redisRecordCache (
     },
     offer: async (scope, tokens, { records, usable }) => {
       if (tokenCount(tokens) === 0) return []
-      const entries = { keyPrefix: keyPrefixOf(scope), tokens }
+      const entries = { keyPrefix: buildKeyPrefix(scope), tokens }
       const values = records.map(createWriter())
       const claimed = await attempt(() =>
         claimEntries(scripts, [entries], { values, ms: MAX_FRESHNESS_MS, usable }), [])
@@ -198,8 +198,8 @@ function toEntries (
   { rotated, ...scope }: CacheScope, tokens: Buffer
 ): readonly [Entries, ...Entries[]] {
   const more = tokensByVersion(rotated).map(({ version, tokens: list }) =>
-    ({ keyPrefix: keyPrefixOf({ ...scope, version }), tokens: list }))
-  return [{ keyPrefix: keyPrefixOf(scope), tokens }, ...more]
+    ({ keyPrefix: buildKeyPrefix({ ...scope, version }), tokens: list }))
+  return [{ keyPrefix: buildKeyPrefix(scope), tokens }, ...more]
 }
 
 /** The entries at some positions, in ascending order. */
@@ -452,8 +452,8 @@ type FoundNames = { readonly master: Redis, readonly names: readonly Buffer[] }
 
 /** The names of the cached records of a tenant: no texts, as they end in the bytes of a token. */
 async function * recordNames (cache: RedisClient, tenant: string): AsyncIterable<FoundNames> {
-  const prefixes = SERVICE_SLUGS.map(service => keyPrefixOf({ tenant, service, version: '' }))
-  for (const master of await mastersOf(cache)) {
+  const prefixes = SERVICE_SLUGS.map(service => buildKeyPrefix({ tenant, service, version: '' }))
+  for (const master of await listMasters(cache)) {
     for (const prefix of new Set(prefixes.map(name => name.slice(0, name.indexOf('}') + 1)))) {
       const scan = master.scanBufferStream({ match: `${prefix}*`, count: NAMES_PER_SCAN })
       for await (const names of scan as AsyncIterable<readonly Buffer[]>) {

@@ -112,7 +112,7 @@ export type Claim = Reason | keyof typeof SUPPORT
  * its share of the doubt that is left, so more evidence never lowers it. `stated`: the confidence
  * that the verdict has without this evidence.
  */
-export function confidenceOf (claim: Claim, evidence: Evidence, stated = 0): number {
+export function rateConfidence (claim: Claim, evidence: Evidence, stated = 0): number {
   const support: Support = (SUPPORT as Readonly<Record<string, Support>>)[claim] ?? {}
   const checks = unpackChecks(evidence)
   let doubt = 100 - stated

@@ -144,7 +144,7 @@ const TAG_CHARACTERS = 6
  * keep all entries of a command on one node of a cluster, for all versions of a contact. Names of
  * 28 bytes instead of 75 take a quarter of the time in Redis.
  */
-export function keyPrefixOf ({ tenant, service, version }: TokenScope): string {
+export function buildKeyPrefix ({ tenant, service, version }: TokenScope): string {
   const digest = hash('sha256', JSON.stringify([tenant, sharedService(service)]), 'base64url')
   return `c:{${digest.slice(0, TAG_CHARACTERS)}}${version}:`
 }

@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander'
 import { API_SERVICES } from '../../schemas/api/parts.ts'
-import { FeedSealError, partnerKeyOf } from '../../schemas/feeds/seal.ts'
+import { FeedSealError, parsePartnerKey } from '../../schemas/feeds/seal.ts'
 import { createClient } from './client.ts'
 import { checkLocal, resolveConnection, readLocalStack } from './connection.ts'
 import {
@@ -222,7 +222,7 @@ function parseUrl (text: string): URL {
 function parseKeys (text: string): FeedOptions['keys'] {
   const [sealing = '', ...others] = text.split(',').map(key => key.trim())
   try {
-    return [partnerKeyOf(sealing), ...others.map(partnerKeyOf)]
+    return [parsePartnerKey(sealing), ...others.map(parsePartnerKey)]
   } catch (error) {
     if (!(error instanceof FeedSealError)) throw error
     throw new CommandError(

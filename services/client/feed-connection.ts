@@ -8,7 +8,7 @@ import kafkajs, {
   type ProducerRecord, type SASLOptions,
 } from 'kafkajs'
 import {
-  type FeedCells, FeedSealError, keyIdIn, keyIdOf, openResult, sealContact,
+  type FeedCells, FeedSealError, keyIdIn, deriveKeyId, openResult, sealContact,
 } from '../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../schemas/types.ts'
 import { CommandError } from './terminal.ts'
@@ -184,7 +184,7 @@ function deliver (
 }
 
 function openFailure (keys: readonly Buffer[], sealed: Buffer): string {
-  const ids = keys.map(keyIdOf)
+  const ids = keys.map(deriveKeyId)
   try {
     const id = keyIdIn(sealed)
     return ids.includes(id)

@@ -3,7 +3,7 @@ import { closeSync, createReadStream, createWriteStream } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { finished, pipeline } from 'node:stream/promises'
-import { csvCell, positionsOf, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
+import { csvCell, findPositions, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
 import type { FeedCells } from '../../schemas/feeds/seal.ts'
 import { readLines } from './client.ts'
 import { decodeCell, detectDialect, readRecords } from './csv.ts'
@@ -352,7 +352,7 @@ function selectField (
   names: readonly string[], { file, named, usual }: FieldOptions
 ): string | undefined {
   if (named === undefined) return usual.find(name => names.includes(name))
-  const [position, ...others] = positionsOf(names, named)
+  const [position, ...others] = findPositions(names, named)
   if (position !== undefined && others.length === 0) return names[position]
   throw new CommandError(`${file} has no field ${named}. The fields are: ${names.join(', ')}.`)
 }

@@ -5,7 +5,7 @@ import {
 } from '../../schemas/api/create-job.ts'
 import { type FilePreviewBody, PREVIEW_ROWS } from '../../schemas/api/file.ts'
 import {
-  csvCell, MAX_COLUMNS, positionsOf, SAMPLE_BYTES,
+  csvCell, MAX_COLUMNS, findPositions, SAMPLE_BYTES,
 } from '../../schemas/files/csv-format.ts'
 import type { Client } from './client.ts'
 import { type InputFile, openInput } from './files.ts'
@@ -260,7 +260,7 @@ export async function detectService (
 export function indexOfName (
   header: readonly string[], name: string, option = '--column'
 ): number {
-  const indexes = positionsOf(header, name)
+  const indexes = findPositions(header, name)
   const [only] = indexes
   if (indexes.length === 1 && only !== undefined) return only
   const position = /^#([1-9]\d*)$/.exec(name)?.[1]

@@ -9,13 +9,13 @@ import type {
   AttemptOutcome, AttemptReason, AttemptRecord, Deliveries, DeliveryClaim,
 } from '../webhooks/deliveries.ts'
 import { END_EVENT_TYPES } from '../../schemas/api/webhooks.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { parseTenant } from '../accounts/tenant.ts'
 import { activeSecrets, type WebhookEndpoints } from '../webhooks/endpoints.ts'
 import { activeOrFirst, type WebhookSecrets } from '../webhooks/secrets.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import {
-  finishedTenths, partsOfDelivery, tenthOf, eventOf, signatureHeaders,
+  finishedTenths, partsOfDelivery, findTenth, buildEvent, signatureHeaders,
 } from '../webhooks/event.ts'
 import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
@@ -97,7 +97,7 @@ const isOfEnd = ({ type }: DeliveryClaim) =>
 function isObsolete ({ type, delivery, job: id }: DeliveryClaim, job: Job | undefined): boolean {
   if (type !== 'job.progress') return false
   return job === undefined || job.ended ||
-    tenthOf(id, partsOfDelivery(delivery).event) < finishedTenths(job)
+    findTenth(id, partsOfDelivery(delivery).event) < finishedTenths(job)
 }
 
 /** An attempt beyond the rate of its host. */
@@ -140,9 +140,9 @@ async function sendEvent (
   if ('answer' in target) return target
   const waitMs = deps.takeToken(target.url)
   if (waitMs > 0) return { waitMs }
-  const body = JSON.stringify(eventOf(job, { id, type: claim.type }, header))
+  const body = JSON.stringify(buildEvent(job, { id, type: claim.type }, header))
   const timestamp = Math.floor(atMs / 1_000)
-  const signingKeys = await activeOrFirst(deps.signingKeys, partsOf(claim.tenant).orgId)
+  const signingKeys = await activeOrFirst(deps.signingKeys, parseTenant(claim.tenant).orgId)
   const { secrets } = target
   const signatures = signatureHeaders({ id, timestamp, body }, { secrets, signingKeys })
   const headers = {
@@ -166,7 +166,7 @@ async function findTarget (
   if (id === '') {
     const url = header.webhookUrl
     if (url === '') return ERASED
-    return { url, secrets: await activeOrFirst(deps.secrets, partsOf(tenant).orgId) }
+    return { url, secrets: await activeOrFirst(deps.secrets, parseTenant(tenant).orgId) }
   }
   const endpoint = await deps.endpoints.current(tenant, id)
   if (endpoint?.enabled !== true) return REMOVED

@@ -12,14 +12,14 @@ import type { Incoming, Stage } from '../runtime/engine/stage.ts'
 import { InconsistencyError } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { subscriptionsOf } from '../runtime/platform/topics.ts'
+import { listSubscriptions } from '../runtime/platform/topics.ts'
 import {
   createDeliveries, createDeliveryHistory, type Deliveries, type WebhookDelivery,
 } from '../webhooks/deliveries.ts'
 import {
-  createSubscriptions, createWebhookEndpoints, receiversOf, type Subscriptions,
+  createSubscriptions, createWebhookEndpoints, findReceivers, type Subscriptions,
 } from '../webhooks/endpoints.ts'
-import { eventTypeOf } from '../webhooks/event.ts'
+import { findEventType } from '../webhooks/event.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
 import { createHostRate } from './attempt.ts'
 import { deliverConfig, type DeliverConfig } from './config.ts'
@@ -75,7 +75,7 @@ async function planDeliveries (
   const { event, atMs, webhookUrl } = topic === 'jobs.settled'
     ? await readEnd(deps, value as Settled)
     : readEvent(value as JobEvent)
-  const endpoints = receiversOf(await deps.subscriptions(event.tenant), event.type, atMs)
+  const endpoints = findReceivers(await deps.subscriptions(event.tenant), event.type, atMs)
   return [
     ...webhookUrl === '' ? [] : [{ webhookUrl }], ...endpoints.map(endpoint => ({ endpoint })),
   ].map(to => ({ ...event, to, ...traceparent && { traceparent } }))
@@ -90,7 +90,7 @@ function readEvent ({ tenant, job, type, tenth, at }: JobEvent): Occurrence {
 async function readEnd (
   { keys }: DeliverDeps, { tenant, job, status, header, endedAt }: Settled
 ): Promise<Occurrence> {
-  const type = eventTypeOf(status)
+  const type = findEventType(status)
   if (type === undefined) {
     throw new InconsistencyError(`the message of the end of job ${job} of tenant ${tenant} has ` +
       `the status "${status}"; check which stage wrote it`)
@@ -121,7 +121,7 @@ async function startDeliver (
     batch: config.DELIVER_BATCH_MESSAGES,
   })
   const messageCodec = createMessageCodec({ codec: connected.codec, keys })
-  const subscriptions = subscriptionsOf('deliver')
+  const subscriptions = listSubscriptions('deliver')
   const running = await runStage(stage, { ...connected, messageCodec, subscriptions })
   return { ready: () => workers.isReady && running.ready(), stop: running.stop }
 }

@@ -9,7 +9,7 @@ import ipaddr from 'ipaddr.js'
 import { buildConnector, Client, type Dispatcher } from 'undici'
 import { parseRetryAfter } from '../../schemas/http/retry-after.ts'
 import type { AttemptReason } from '../webhooks/deliveries.ts'
-import { isPublicAddress, networksOf } from '../runtime/platform/networks.ts'
+import { isPublicAddress, parseNetworks } from '../runtime/platform/networks.ts'
 
 /** The result of an attempt: an HTTP response, or the reason why there is none. */
 export type Answer =
@@ -161,7 +161,7 @@ function isAllowedAddress (address: string, rules: AddressRules): boolean {
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
   if (parsed.range() === 'loopback') return rules.allowLoopback
-  if (!isPublicAddress(address) || networksOf(rules.denied ?? []).has(address)) return false
+  if (!isPublicAddress(address) || parseNetworks(rules.denied ?? []).has(address)) return false
   if (rules.allowLoopback) return true
   // The services of this machine must not be reached from within.
   const addresses = Object.values(networkInterfaces()).flatMap(some => some ?? [])

@@ -9,7 +9,7 @@ import { Offsets } from '../runtime/engine/queue.ts'
 import type { ConsumeOptions, FetchedBatch, RawMessage } from '../runtime/kafka/bus.ts'
 import { type MessageMac, REPLAY_OF } from '../runtime/crypto/mac.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { type Capacity, createCapacity, eventLoop } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
@@ -91,7 +91,7 @@ export function createIntake (deps: IntakeDeps): ConsumeOptions['onDelivery'] {
       return delivery.redeliver(fromOffset, 0)
     }
     partition.begin(delivery)
-    for (const some of batchesOf(messages, MESSAGES_PER_TURN)) {
+    for (const some of splitBatches(messages, MESSAGES_PER_TURN)) {
       await partition.untilFree()
       await deps.gate?.opened(signal)
       signal.throwIfAborted()

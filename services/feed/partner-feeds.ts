@@ -7,7 +7,7 @@ import type { Bus, ConsumeOptions, Consumption, FetchedBatch } from '../runtime/
 import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import { backoffMs, retryForever, sleep } from '../runtime/platform/retry.ts'
-import { FEED_GROUPS, feedGroupOf, topicName } from '../runtime/platform/topics.ts'
+import { FEED_GROUPS, chooseFeedGroup, topicName } from '../runtime/platform/topics.ts'
 import {
   type Backpressure, type BatchLimits, createIntake, createPartition, type FeedJobRequest,
   type IntakeDeps, type JobOutcome, type Partition, type PartitionDeps,
@@ -64,7 +64,7 @@ export function startPartnerFeeds (deps: PartnerFeedsDeps): PartnerFeeds {
   }
   const running = run().catch(fail)
   const describeState = (feed: PartnerFeed) => {
-    const group = groups.get(feedGroupOf(feed.name))
+    const group = groups.get(chooseFeedGroup(feed.name))
     if (group?.isFailing(feed.topic) === true) return 'failing'
     return group?.isReady === true ? feed.state() : undefined
   }
@@ -108,7 +108,7 @@ async function subscribe (
     topics ??= bus.topicNames()
     return topics
   }
-  const byGroup = Map.groupBy(feeds.values(), ({ name }) => feedGroupOf(name))
+  const byGroup = Map.groupBy(feeds.values(), ({ name }) => chooseFeedGroup(name))
   await Promise.all([...groups].map(([name, group]) =>
     group.read(byGroup.get(name) ?? [], existingTopics)))
 }

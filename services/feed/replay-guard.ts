@@ -1,7 +1,7 @@
 import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { integer } from '../money/wallet.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
-import { cursorsKeyOf } from '../jobs/job-record.ts'
+import { cursorsKey } from '../jobs/job-record.ts'
 
 /** A partition of a partner's topic. */
 type FeedPartition = {
@@ -22,7 +22,7 @@ export type Cursors = { readonly read: (partition: FeedPartition) => Promise<Cur
 export function createCursors (redis: RedisClient): Cursors {
   return {
     read: async ({ tenant, ...partition }) => {
-      const fields = await redis.hgetall(cursorsKeyOf(tenant, partition))
+      const fields = await redis.hgetall(cursorsKey(tenant, partition))
       return new Map(Object.entries(fields).map(([cursor, offset]) => [cursor, integer(offset)]))
     },
   }

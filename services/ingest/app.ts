@@ -15,7 +15,7 @@ import { acceptCompleteBodies, acceptJson } from './body.ts'
 import type { Settings } from './config.ts'
 import type { IngestDeps } from './deps.ts'
 import {
-  type ApiError, ApiException, type ErrorCode, SHOWN_CHARACTERS, statusOf,
+  type ApiError, ApiException, type ErrorCode, SHOWN_CHARACTERS, httpStatus,
 } from './errors.ts'
 import { acceptFiles } from './file.ts'
 import { JOB_ID } from './find-jobs.ts'
@@ -26,7 +26,7 @@ import {
 import { EVENT_STREAM } from './limits/limiter.ts'
 import { readQueryFields } from './request.ts'
 import { announceDeprecations, NOT_SUBMITTED, sendError, sendRaw } from './response.ts'
-import { routesOf } from './routes.ts'
+import { createRoutes } from './routes.ts'
 import { LostResultsError } from '../jobs/results/results.ts'
 import { NotSubmittedError } from '../jobs/submit.ts'
 import {
@@ -36,10 +36,10 @@ import {
 import { newId } from '../runtime/platform/ids.ts'
 import { createLogThrottle } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { clientAddress, type Networks, networksOf } from '../runtime/platform/networks.ts'
+import { clientAddress, type Networks, parseNetworks } from '../runtime/platform/networks.ts'
 import { guardConnections, SMALL_BODY_BYTES } from '../runtime/platform/peer-guards.ts'
 import {
-  failSpan, isTracing, type Span, SpanKind, spanLinksOf, startSpan, withSpan, withTrace,
+  failSpan, isTracing, type Span, SpanKind, toSpanLinks, startSpan, withSpan, withTrace,
 } from '../runtime/platform/tracing.ts'
 
 const newRequestId = () => newId('req', Date.now())
@@ -61,7 +61,7 @@ type Options = {
 export function createApp (
   { deps, settings, log, connection = CONNECTION_DEFAULTS }: Options
 ): FastifyInstance {
-  const proxies = networksOf(settings.trustedProxies, 'TRUSTED_PROXIES')
+  const proxies = parseNetworks(settings.trustedProxies, 'TRUSTED_PROXIES')
   const limit = createPublicLimit(connection)
   const app = Fastify({
     ...(log === undefined ? {} : { loggerInstance: log }),
@@ -115,7 +115,7 @@ export function createApp (
   app.addHook('onSend', async (_request, reply) => {
     if (isStopping) reply.header('connection', 'close')
   })
-  for (const route of routesOf(deps, settings)) app.route(route)
+  for (const route of createRoutes(deps, settings)) app.route(route)
   return app
 }
 
@@ -197,7 +197,7 @@ function readFault (error: FastifyError, request: FastifyRequest, deps: IngestDe
     err: error,
     method,
     route,
-    status: statusOf(fault.code),
+    status: httpStatus(fault.code),
     code: fault.code,
     // Any other text of a client is not logged.
     ...id !== undefined && JOB_ID.test(id) && { job: id },
@@ -432,7 +432,7 @@ function traceRequests (app: FastifyInstance): void {
       spans.set(request, withTrace({}, () => startSpan({
         name: `${method} ${route}`,
         kind: SpanKind.SERVER,
-        links: spanLinksOf(typeof traceparent === 'string' ? [{ traceparent }] : []),
+        links: toSpanLinks(typeof traceparent === 'string' ? [{ traceparent }] : []),
         attributes: { 'http.request.method': method, 'http.route': route, request: request.id },
       })))
     }

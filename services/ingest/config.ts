@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { type Checks, checksConfig, checksOf, type ProviderLists } from '../jobs/checks.ts'
+import { type Checks, checksConfig, listChecks, type ProviderLists } from '../jobs/checks.ts'
 import { listsConfig } from '../jobs/lists-folder.ts'
 import { type OptionPrices, optionPricesConfig } from '../jobs/options.ts'
 import { type Prices, readPrices } from '../money/prices.ts'
@@ -10,7 +10,7 @@ import {
 } from '../runtime/platform/config.ts'
 import { connectionFields } from '../runtime/platform/http-server.ts'
 import type { MinimumThroughput } from '../runtime/platform/peer-guards.ts'
-import { subkeysOf } from '../runtime/crypto/mac.ts'
+import { deriveSubkeys } from '../runtime/crypto/mac.ts'
 import { limitFields } from './limits/limiter.ts'
 import { tlsFields } from './tls.ts'
 import type { WebhookRules } from '../webhooks/url.ts'
@@ -128,9 +128,9 @@ export type Settings = {
 }
 
 /** Derives the settings from the configuration. */
-export function settingsOf (config: Config): Settings {
+export function toSettings (config: Config): Settings {
   return {
-    checks: checksOf(config),
+    checks: listChecks(config),
     prices: readPrices(config.PRICES),
     optionPrices: config.OPTION_PRICES,
     providers: config.PROVIDERS,
@@ -142,7 +142,7 @@ export function settingsOf (config: Config): Settings {
     maxWebhookEndpoints: config.MAX_WEBHOOK_ENDPOINTS,
     trustedProxies: config.TRUSTED_PROXIES,
     // The same after a rotation, so that a retry stays the same request.
-    fingerprintKey: subkeysOf(config.MESSAGE_KEYS, 'fingerprint')[0],
+    fingerprintKey: deriveSubkeys(config.MESSAGE_KEYS, 'fingerprint')[0],
     bodyBudgetBytes: config.BODY_BUDGET_BYTES,
     bodyThroughput: {
       graceMs: config.BODY_GRACE_MS,

@@ -165,7 +165,7 @@ export class ApiException extends Error {
 }
 
 /** The HTTP status of a code. */
-export function statusOf (code: ErrorCode): number {
+export function httpStatus (code: ErrorCode): number {
   return ERRORS[code][0]
 }
 

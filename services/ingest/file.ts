@@ -7,7 +7,7 @@ import { MAX_BODY_BYTES, MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import { FileOptionsSchema, PreviewOptionsSchema, WORKBOOK_TYPE } from '../../schemas/api/file.ts'
 import {
   checkReadable, csvCell, type CsvFormat, type CsvRecord, CsvScanner, DELIMITERS, detectFormat,
-  foldedName, isArchive, isUtf8Cell, MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES, positionsOf,
+  foldedName, isArchive, isUtf8Cell, MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES, findPositions,
   SAMPLE_BYTES, UnreadableFile,
 } from '../../schemas/files/csv-format.ts'
 import { readWorkbook, type SheetFacts, type SheetRow } from '../../schemas/files/workbook.ts'
@@ -694,7 +694,7 @@ function atName (
     throw columnError(`column is "${shown}", but header is false. Send the number of the column, ` +
       'from 1.')
   }
-  const positions = positionsOf(first, column)
+  const positions = findPositions(first, column)
   const [only] = positions
   if (only === undefined) {
     throw columnError(`The file has no column "${shown}". ${describeColumns(first, header)}`)

@@ -1,17 +1,17 @@
 import type { FastifyRequest } from 'fastify'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { JOB_ID_PATTERN, type JobBody, type JobListBody } from '../../schemas/api/job.ts'
 import type { ResultsQuery } from '../../schemas/api/results.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { JobErasure } from '../jobs/erasures.ts'
-import { headerKeyOf, JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
+import { deriveHeaderKey, JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import type { JobWait } from '../jobs/job-waiter.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'
-import { unfinishedRowsOf } from '../jobs/job-record.ts'
+import { findUnfinishedRows } from '../jobs/job-record.ts'
 import { type JobHeader, openHeader } from '../jobs/message-codec.ts'
 import type { Archive } from '../jobs/results/archive.ts'
-import { jsonFieldsOf } from '../jobs/results/columns.ts'
+import { listJsonFields } from '../jobs/results/columns.ts'
 import { unpackInlineResults } from '../jobs/results/result-blocks.ts'
 import type { JobStore, JobWithManifest } from '../jobs/store.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
@@ -108,7 +108,8 @@ export async function findStoredResults (
 ): Promise<JobWithManifest | undefined> {
   const recorded = await store.readWithManifest(tenant, job)
   const isWhole = recorded?.job.ended === true &&
-    unfinishedRowsOf(recorded.job.preflight.totalRows, recorded.manifest).every(byte => byte === 0)
+    findUnfinishedRows(recorded.job.preflight.totalRows, recorded.manifest)
+      .every(byte => byte === 0)
   return isWhole ? recorded : await archive.find(tenant, job)
 }
 
@@ -194,7 +195,7 @@ export async function awaitResults (
     return rows
   }
   const [rows, header] = await Promise.all([readRows(), deps.openHeader(job)])
-  const shape = createRowShape(ended.service, jsonFieldsOf(ended.service, header), types)
+  const shape = createRowShape(ended.service, listJsonFields(ended.service, header), types)
   return { ...jobBody(ended, header), preflight: ended.preflight, results: rows.map(shape) }
 }
 
@@ -304,7 +305,7 @@ export async function readOpenJobs (
 ): Promise<readonly Job[]> {
   const ids = (await store.openJobs(tenant)).map(({ job }) => job)
   const jobs: Job[] = []
-  for (const some of batchesOf(ids, READ_AT_ONCE)) {
+  for (const some of splitBatches(ids, READ_AT_ONCE)) {
     const read = await Promise.all(some.map(id => store.read(tenant, id)))
     jobs.push(...read.filter(job => job !== undefined))
   }
@@ -323,5 +324,5 @@ export async function openJobHeader (keys: Pick<JobKeys, 'get'>, job: Job): Prom
     })
   return key === undefined
     ? { metadata: {}, webhookUrl: '' }
-    : openHeader(headerKeyOf(key), { tenant: job.tenant, job: job.id }, job.header)
+    : openHeader(deriveHeaderKey(key), { tenant: job.tenant, job: job.id }, job.header)
 }

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import type { CreateJobBody } from '../../schemas/api/create-job.ts'
 import { API_VERSION } from '../../schemas/api/parts.ts'
 import {
-  type Caller, hashOf, hasScope, isWellFormed, type KeyLookup, type Scope, scopesThatAllow,
+  type Caller, hashSecret, hasScope, isWellFormed, type KeyLookup, type Scope, scopesThatAllow,
 } from '../accounts/api-keys.ts'
 import { bodyHeaderError, takesBody } from './body.ts'
 import type { Settings } from './config.ts'
@@ -13,7 +13,7 @@ import type { IngestDeps } from './deps.ts'
 import { type ApiError, ApiException } from './errors.ts'
 import { type Limiter, rateLimitHeaders } from './limits/limiter.ts'
 import { accepts } from './response.ts'
-import { idempotencyFieldOf, idempotencyKeysOf } from '../jobs/job-record.ts'
+import { toIdempotencyField, toIdempotencyKeys } from '../jobs/job-record.ts'
 import type { Submission, Submitter } from '../jobs/submit.ts'
 import {
   createHttpsRule, PROTECTIVE_HEADERS, type PublicLimit,
@@ -23,7 +23,7 @@ import type { Metrics } from '../runtime/platform/metrics.ts'
 import { clientNetwork } from '../runtime/platform/networks.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
-import { laneOf } from '../runtime/platform/topics.ts'
+import { chooseLane } from '../runtime/platform/topics.ts'
 import { type Lane, LANES } from '../topology.ts'
 
 declare module 'fastify' {
@@ -90,7 +90,7 @@ export function guardRoutes (
 }
 
 /** The caller of a route with a scope; its absence would be a route without guard. */
-export function callerOf (request: FastifyRequest): Caller {
+export function requireCaller (request: FastifyRequest): Caller {
   if (request.caller === undefined) throw new Error('The route has no scope, so it has no caller.')
   return request.caller
 }
@@ -270,7 +270,7 @@ class KeyGuard {
     const { findKey } = this.#deps
     if (!isWellFormed(secret)) return await findKey(secret, address)
     const client = clientNetwork(address)
-    const hash = hashOf(secret)
+    const hash = hashSecret(secret)
     const digest = Number.parseInt(hash.slice(0, DIGEST_CHARACTERS), 16)
     if (this.#isThrottled(client, digest) && !this.#valid.has(hash) && !await this.#exists(hash)) {
       const leftMs = this.#unknown.getRemainingTTL(client)
@@ -322,7 +322,7 @@ async function applyLimits (
   limiter: Pick<Limiter, 'admit'>, request: FastifyRequest, reply: FastifyReply
 ): Promise<void> {
   const kind = ['GET', 'HEAD'].includes(request.method) ? 'get' : 'post'
-  const { kind: answer, levels } = await limiter.admit({ org: callerOf(request).org, kind })
+  const { kind: answer, levels } = await limiter.admit({ org: requireCaller(request).org, kind })
   reply.headers({ ...rateLimitHeaders(levels), 'retry-after': '0' })
   if (answer === 'throttled') {
     throw new ApiException({ code: 'rate_limited', retryAfterSeconds: retryAfterSeconds(levels) })
@@ -337,7 +337,7 @@ function refreshLimitHeaders (app: FastifyInstance, limiter: Pick<Limiter, 'leve
   app.addHook('onSend', async (request, reply) => {
     if (request.routeOptions.config.preflight === undefined) return
     if (!reply.hasHeader('ratelimit-limit')) return
-    const { org } = callerOf(request)
+    const { org } = requireCaller(request)
     reply.headers(rateLimitHeaders(await limiter.levels({ org, kind: 'post' })))
   })
 }
@@ -431,7 +431,7 @@ const OVERLOADED = {
  */
 export function shedLoad (app: FastifyInstance, shedding: LoadShedding): void {
   const refuse = async (request: FastifyRequest, lane?: Lane) => {
-    const { tenant } = callerOf(request)
+    const { tenant } = requireCaller(request)
     if (!shedding.rejects(tenant, lane)) return
     if (request.routeOptions.config.preflight === 'keyed') {
       const key = readIdempotencyKey(request.headers['idempotency-key']) ?? ''
@@ -453,7 +453,7 @@ export function shedLoad (app: FastifyInstance, shedding: LoadShedding): void {
   })
   app.addHook('preHandler', async request => {
     if (!startsPreflight(request)) return
-    await refuse(request, laneOf((request.body as CreateJobBody).inputs.length))
+    await refuse(request, chooseLane((request.body as CreateJobBody).inputs.length))
   })
 }
 
@@ -510,8 +510,8 @@ export class LoadShedding {
    * preflight.
    */
   async isClaimed (tenant: string, idempotencyKey: string): Promise<boolean> {
-    const claims = await Promise.all(idempotencyKeysOf(tenant)
-      .map(name => this.#deps.state.hexists(name, idempotencyFieldOf(idempotencyKey))))
+    const claims = await Promise.all(toIdempotencyKeys(tenant)
+      .map(name => this.#deps.state.hexists(name, toIdempotencyField(idempotencyKey))))
     return claims.includes(1)
   }
 
@@ -524,7 +524,7 @@ export class LoadShedding {
     const watched = async <T>(
       { tenant, inputs }: Submission, work: () => Promise<T>, isDecided: (outcome: T) => boolean
     ): Promise<T> => {
-      const lane = laneOf(inputs.length)
+      const lane = chooseLane(inputs.length)
       const name = `${lane} ${tenant}`
       const ofTenant = this.#tenants.get(name) ?? new Backlog(this.#deps, { isLane: false })
       this.#tenants.set(name, ofTenant)

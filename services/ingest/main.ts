@@ -18,7 +18,7 @@ import { ProvisionalResults } from '../jobs/results/provisional.ts'
 import { createResultBlocks } from '../jobs/results/result-blocks.ts'
 import { createResults } from '../jobs/results/results.ts'
 import {
-  createSampleRows, limitsOf, RequestLimiter, EventStreams, createTenantGate, queuePreflights,
+  createSampleRows, toRateLimits, RequestLimiter, EventStreams, createTenantGate, queuePreflights,
 } from './limits/limiter.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
 import { createSubmitter, startLiveness } from '../jobs/submit.ts'
@@ -34,7 +34,7 @@ import { createDeliveries, createDeliveryHistory } from '../webhooks/deliveries.
 import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
 import { activeOrFirst, createWebhookSigningKeys, publicKeyText } from '../webhooks/secrets.ts'
 import { countRequests, createApp } from './app.ts'
-import { type Config, ingestConfig, settingsOf } from './config.ts'
+import { type Config, ingestConfig, toSettings } from './config.ts'
 import { findStoredResults, openJobHeader, readOpenJobs } from './find-jobs.ts'
 import { type AdmittingDeps, LoadShedding } from './guard.ts'
 import type { IngestDeps } from './deps.ts'
@@ -71,7 +71,7 @@ async function startIngest (
   const keys = connectJobKeys(
     shared, settings, { part: 'results', findClosed: closedKeys(shared) })
   const { cachedOrgPolicy } = createOrganizations(state)
-  const limits = (org: string) => limitsOf(settings, cachedOrgPolicy(org))
+  const limits = (org: string) => toRateLimits(settings, cachedOrgPolicy(org))
   const limiter = new RequestLimiter({ cache, limits, log, metrics })
   const loadShedding = new LoadShedding({
     state, metrics, overloadedAfterMs: settings.SHED_LOAD_AFTER_MS,
@@ -228,7 +228,7 @@ type IngestConnections = Omit<Connections, 'cache' | 'gate' | 'attempts'> & {
 async function serve (
   deps: AdmittingDeps, config: Config, { log, metrics, onStop }: ServiceContext
 ): Promise<void> {
-  const app = createApp({ deps, settings: settingsOf(config), log, connection: config })
+  const app = createApp({ deps, settings: toSettings(config), log, connection: config })
   countRequests(app, metrics)
   await apiDocuments()
   const stops: (() => Promise<void>)[] = [() => app.close()]

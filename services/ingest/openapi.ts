@@ -8,9 +8,9 @@ import { FileOptionsSchema, PreviewOptionsSchema, WORKBOOK_TYPE } from '../../sc
 import { EXAMPLE_JOBS } from '../../schemas/api/job.ts'
 import { API_VERSION } from '../../schemas/api/parts.ts'
 import { scopesThatAllow } from '../accounts/api-keys.ts'
-import { describeError, errorBody, type ErrorCode, ERRORS, statusOf } from './errors.ts'
+import { describeError, errorBody, type ErrorCode, ERRORS, httpStatus } from './errors.ts'
 import { SANDBOX_REFUSALS } from './routes/create-job.ts'
-import { eventIdOf } from '../webhooks/event.ts'
+import { deriveEventId } from '../webhooks/event.ts'
 
 const TAGS = [
   { name: 'Jobs', description: 'Batches of contacts to verify.' },
@@ -359,7 +359,7 @@ const plainSchema = (types: readonly string[]) =>
   ({ type: types[0] === 'application/json' ? 'object' : 'string' })
 
 function buildFaults (codes: readonly ErrorCode[], headers: Headers) {
-  const byStatus = Map.groupBy(codes, statusOf)
+  const byStatus = Map.groupBy(codes, httpStatus)
   return [...byStatus].map(([status, some]) => [String(status), {
     description: some.map(code => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n'),
     headers: { ...headers, ...errorHeaders(some) },
@@ -445,9 +445,9 @@ const answerHeaders = (names: readonly AnswerHeader[] = []): Headers =>
 
 /** Additional headers of error responses with these codes, all of one status. */
 function errorHeaders (codes: readonly ErrorCode[]): Headers {
-  if (codes.some(code => statusOf(code) === 401)) return UNAUTHORIZED_HEADERS
+  if (codes.some(code => httpStatus(code) === 401)) return UNAUTHORIZED_HEADERS
   const isWait = codes.some(code =>
-    [429, 503].includes(statusOf(code)) || code === 'job_not_completed')
+    [429, 503].includes(httpStatus(code)) || code === 'job_not_completed')
   if (!isWait) return {}
   return { 'Retry-After': { type: 'integer', description: 'Seconds to wait, at least 1.' } }
 }
@@ -528,7 +528,7 @@ function buildOperation (type: EventType): Operation {
   const { summary, note = '', data } = EVENTS[type]
   const schema = type === 'balance.low' ? BalanceEventSchema : JobEventSchema
   const names = type.split('.').map(word => `${word.charAt(0).toUpperCase()}${word.slice(1)}`)
-  const id = eventIdOf(ended.id, type, type === 'job.progress' ? PROGRESS_TENTH : 0)
+  const id = deriveEventId(ended.id, type, type === 'job.progress' ? PROGRESS_TENTH : 0)
   const timestamp = ended.updatedAt
   return {
     operationId: `event.${type}`,

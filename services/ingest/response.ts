@@ -8,7 +8,7 @@ import type { ManifestEntry } from '../jobs/job.ts'
 import {
   highestWeighted, listsTag, mostSpecificWeight, sendRawResponse, weightOfCoding,
 } from '../runtime/platform/http-server.ts'
-import { type ApiError, errorBody, statusOf, type ErrorCode } from './errors.ts'
+import { type ApiError, errorBody, httpStatus, type ErrorCode } from './errors.ts'
 
 /** Why a request was refused before anything of it was stored. */
 export const NOT_SUBMITTED: ApiError = {
@@ -24,7 +24,7 @@ const RETRY_AFTER_SECONDS = 2
 
 /** Sends an error response: status, headers and body by the table of errors. */
 export function sendError (reply: FastifyReply, fault: ApiError): FastifyReply {
-  const status = statusOf(fault.code)
+  const status = httpStatus(fault.code)
   if (status === 401) reply.header('www-authenticate', 'Bearer')
   if (status === 429 || status === 503 || fault.retryAfterSeconds !== undefined) {
     const seconds = Math.max(1, Math.ceil(fault.retryAfterSeconds ?? RETRY_AFTER_SECONDS))
@@ -38,7 +38,7 @@ export function sendError (reply: FastifyReply, fault: ApiError): FastifyReply {
 
 /** Writes an error directly to a socket, without Fastify, and closes it. */
 export function sendRaw (socket: Duplex, code: ErrorCode, requestId: string): void {
-  const status = statusOf(code)
+  const status = httpStatus(code)
   sendRawResponse(socket, {
     status,
     headers: {

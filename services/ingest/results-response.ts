@@ -16,7 +16,7 @@ import {
 import { ID_COLUMN } from '../../schemas/api/columns.ts'
 import { createOriginalJson, joinedColumns, resultDisposition } from '../jobs/results/csv.ts'
 import {
-  cellValueOf, columnsOf, jsonFieldsOf, rowChecksOf, rowFieldsOf,
+  parseCell, listColumns, listJsonFields, parseRowChecks, listRowFields,
 } from '../jobs/results/columns.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import {
@@ -354,7 +354,7 @@ const needsReference = ({ original, ids }: ResultSelection): boolean =>
   ids || original !== undefined
 
 /** The selection of a validated query, or the error for a column that the results do not have. */
-export function selectionOf (
+export function buildSelection (
   query: ResultsQuery, { service, ids, options, form }: {
     readonly service: ServiceSlug
     readonly ids: boolean
@@ -363,7 +363,7 @@ export function selectionOf (
   }
 ): ResultSelection | ApiError {
   const isJson = form === 'json' || form === 'jsonl'
-  const listFields = isJson ? jsonFieldsOf : columnsOf
+  const listFields = isJson ? listJsonFields : listColumns
   const available = listFields(service, { ids, options })
   const isJoinedFile = !isJson && query.join !== undefined
   const { columns = isJoinedFile ? joinedColumns(available) : available } = query
@@ -416,7 +416,7 @@ export function selectionOf (
 export function createRowShape (
   service: ServiceSlug, columns: readonly string[], types?: ResultsQuery['types']
 ): (cells: readonly string[]) => ResultRow {
-  const fields = rowFieldsOf(service, { ids: true })
+  const fields = listRowFields(service, { ids: true })
   const sourceAt = fields.indexOf('source')
   const positions = columns.map(name => [name, fields.indexOf(name)] as const)
   return cells => Object.fromEntries(positions.map(([name, at]) =>
@@ -447,7 +447,7 @@ function createFieldText (
   service: ServiceSlug, column: Column
 ): (cells: readonly string[]) => string {
   const { name } = column
-  const fields = rowFieldsOf(service, { ids: true })
+  const fields = listRowFields(service, { ids: true })
   const [at, sourceAt] = [fields.indexOf(name), fields.indexOf('source')]
   // Only the checks of a row depend on its source.
   const isChecks = name === 'checks'
@@ -472,10 +472,10 @@ type Column = Pick<ResultSelection, 'types'> & { readonly name: string }
 function toValue (
   { name, types }: Column, text = '', source: string | undefined
 ): ResultRow[string] {
-  if (name === 'checks') return rowChecksOf(source, text)
+  if (name === 'checks') return parseRowChecks(source, text)
   if (text === '' && name !== 'input') return null
   if (types === 'text') return NUMBER_COLUMNS.has(name) ? Number(text) : text
-  return cellValueOf(name, text)
+  return parseCell(name, text)
 }
 
 /** The answer to a cursor that cannot be checked while the blocks of its job are counted again. */

@@ -22,7 +22,7 @@ import {
 } from './routes/webhooks.ts'
 
 /** All routes of the REST API, in the order of its description. */
-export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteOptions[] {
+export function createRoutes (deps: IngestDeps, settings: Settings): readonly RouteOptions[] {
   // Jobs and quotes share one memory budget for request bodies.
   const budget = createBodyBudget(settings.bodyBudgetBytes)
   return [
@@ -74,5 +74,5 @@ export async function openapiSource (): Promise<string> {
 
 /** No route is called here, so the routes need no dependencies. */
 async function describeApi (): Promise<OpenApiDocument> {
-  return await describeRoutes(routesOf({} as IngestDeps, { bodyBudgetBytes: 1 } as Settings))
+  return await describeRoutes(createRoutes({} as IngestDeps, { bodyBudgetBytes: 1 } as Settings))
 }

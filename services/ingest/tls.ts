@@ -7,7 +7,7 @@ import Type, { type Static } from 'typebox'
 import type { Log } from '../runtime/platform/log.ts'
 import { guardConnections } from '../runtime/platform/peer-guards.ts'
 import { type ConnectionSettings, listenAt, nodeLimits } from '../runtime/platform/http-server.ts'
-import { networksOf } from '../runtime/platform/networks.ts'
+import { parseNetworks } from '../runtime/platform/networks.ts'
 import { allowHalfOpen } from './body.ts'
 
 /** Settings of TLS; without both files there is only the plain listener. */
@@ -97,7 +97,7 @@ function limit (server: Server, app: FastifyInstance, settings: Options['setting
     }
   }
   server.on('request', app.routing)
-  guardConnections(server, settings, networksOf(settings.TRUSTED_PROXIES, 'TRUSTED_PROXIES'))
+  guardConnections(server, settings, parseNetworks(settings.TRUSTED_PROXIES, 'TRUSTED_PROXIES'))
 }
 
 /** The contents of both files for comparison; an unreadable file counts as empty. */

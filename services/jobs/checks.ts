@@ -85,7 +85,7 @@ type ChecksConfig = Static<Type.TObject<typeof checksConfig>>
 export type Checks = ReadonlyMap<ServiceSlug, readonly CheckName[]>
 
 /** The checks that follow from the configuration. */
-export function checksOf (config: ChecksConfig): Checks {
+export function listChecks (config: ChecksConfig): Checks {
   const withDns = config.DNS_SERVERS?.length !== 0
   return new Map(SERVICE_SLUGS.flatMap((service) => {
     const first = config.PROVIDERS[service] ?? []
@@ -106,7 +106,7 @@ const CHECKS_BY: Readonly<Record<BuiltInProvider, readonly CheckName[]>> = {
 }
 
 /** What the checks of a service cannot tell; empty if a vendor is used or nothing is checked. */
-export function limitationsOf (
+export function listLimitations (
   service: ServiceSlug, checks: readonly CheckName[]
 ): readonly Limitation[] {
   const has = (check: CheckName) => checks.includes(check)

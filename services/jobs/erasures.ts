@@ -5,8 +5,8 @@ import { InfrastructureError, orIfUnavailable } from '../runtime/platform/errors
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { ACCEPTED_KEY_MS } from './job-keys.ts'
 import { ERASURES_KEYS, jobKeys } from './job-record.ts'
-import { type JobKeyCopy, type ReadTopic, tombstoneOf } from './wrapped-keys.ts'
-import { mastersOf, type RedisClient } from '../runtime/platform/redis.ts'
+import { type JobKeyCopy, type ReadTopic, toTombstone } from './wrapped-keys.ts'
+import { listMasters, type RedisClient } from '../runtime/platform/redis.ts'
 import type { Keys } from '../../schemas/types.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { allTopics, messageKey, topicName } from '../runtime/platform/topics.ts'
@@ -59,7 +59,7 @@ export async function requestErasure (
   await redis.zadd(ERASURES_KEYS.requested, atMs, toMember(request))
   failpoint('erase.queued')
   await markErased(redis, { tenant, job, atMs })
-  await record(deps, tombstoneOf(tenant, job, { atMs, cache }))
+  await record(deps, toTombstone(tenant, job, { atMs, cache }))
   failpoint('erase.recorded')
   await redis.del(jobKeys(tenant, job).dataKey)
   return await readErasure(redis, tenant, job) ?? { erasedAtMs: atMs, completedAtMs: undefined }
@@ -228,7 +228,7 @@ export function createJobKeyEraser (deps: Deps) {
   /** Tombstones repeat the time of the erasure, which is lost with Redis otherwise. */
   const writeTombstones = async ({ tenant, jobs }: ErasedJobs): Promise<void> => {
     const marks = await erasures.find(tenant, jobs)
-    await deps.producer.send(jobs.map(job => tombstoneOf(tenant, job, {
+    await deps.producer.send(jobs.map(job => toTombstone(tenant, job, {
       atMs: marks.get(job)?.erasedAtMs ?? now(), cache: false,
     })))
   }
@@ -263,7 +263,7 @@ export function createJobKeyEraser (deps: Deps) {
 
     /** Rewrites the append-only file of every server, as any may have had keys of the jobs. */
     rewriteAof: async (): Promise<'rewritten' | 'none'> => {
-      const done = await Promise.all((await mastersOf(redis)).map(rewriteAof))
+      const done = await Promise.all((await listMasters(redis)).map(rewriteAof))
       return done.includes('rewritten') ? 'rewritten' : 'none'
     },
 

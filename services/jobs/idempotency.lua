@@ -14,7 +14,7 @@ local function packed_hex(hex)
   return bytes
 end
 
--- The field of a key in its hash: a UUID as 16 bytes. So does idempotencyFieldOf in job-record.ts.
+-- The field of a key in its hash: a UUID as 16 bytes. So does toIdempotencyField in job-record.ts.
 local function field_of(key)
   return packed_hex((key:gsub('-', '')))
 end

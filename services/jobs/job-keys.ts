@@ -8,7 +8,7 @@ import {
   createOrganizationKeyStore, createPublicOrganizationKeys, OrganizationErasedError,
   type OrganizationKeys,
 } from '../accounts/organization-keys.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { parseTenant } from '../accounts/tenant.ts'
 import { requestedAtMs } from './job.ts'
 import { jobKeys } from './job-record.ts'
 import { createJobStore } from './store.ts'
@@ -184,11 +184,11 @@ async function newJobKey (
   wrap: WrapJobKeys, tenant: string, job: string
 ): Promise<NewJobKey> {
   const key = randomBytes(32)
-  const { orgId } = partsOf(tenant)
+  const { orgId } = parseTenant(tenant)
   await Promise.all(JOB_KEY_PARTS.map(part => wrap[part].whenShipped(orgId)))
   const [results, webhooks] = await Promise.all([
     wrap.results.wrap(orgId, key, jobKeyBinding('results', tenant, job)),
-    wrap.webhooks.wrap(orgId, headerKeyOf(key), jobKeyBinding('webhooks', tenant, job)),
+    wrap.webhooks.wrap(orgId, deriveHeaderKey(key), jobKeyBinding('webhooks', tenant, job)),
   ])
   return { key, wrapped: joinJobKey({ results, webhooks }) }
 }
@@ -211,7 +211,7 @@ export async function openJobKey (
   }
 ): Promise<Buffer> {
   return await keys.unwrap(
-    partsOf(tenant).orgId, splitJobKey(wrapped)[part], jobKeyBinding(part, tenant, job))
+    parseTenant(tenant).orgId, splitJobKey(wrapped)[part], jobKeyBinding(part, tenant, job))
 }
 
 /** What precedes the first part as stored: its length. */
@@ -236,7 +236,7 @@ export function splitJobKey (wrapped: Buffer): Readonly<Record<JobKeyPart, Buffe
 }
 
 /** The key of the header of a job, from its data key. */
-export const headerKeyOf = (dataKey: Buffer): Buffer => subkey(dataKey, 'header')
+export const deriveHeaderKey = (dataKey: Buffer): Buffer => subkey(dataKey, 'header')
 
 /** Unwrapped keys in memory, by their part and their name in Redis. */
 type KeyCache = LRUCache<string, Buffer>

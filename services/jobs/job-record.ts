@@ -4,7 +4,7 @@ import { taggedTenant } from '../money/redis-keys.ts'
 import { integer } from '../money/wallet.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import {
-  type Job, type JobCounts, type JobStatus, lowBalanceOf, type ManifestEntry, type Outcome,
+  type Job, type JobCounts, type JobStatus, checkLowBalance, type ManifestEntry, type Outcome,
   type Preflight, type QuoteSample, type Refusal, type VerdictCounts, type WaitingBatch,
   type WaitingRows,
 } from './job.ts'
@@ -40,7 +40,7 @@ export const INLINE_RESULTS_FIELD = 'attached'
 export const openJobIn = (field: string): string | undefined => /^open:(.+)$/.exec(field)?.[1]
 
 /** Hash: cursor -> offset of the last contact of the partition that is in a job. */
-export const cursorsKeyOf = (
+export const cursorsKey = (
   tenant: string, { partner, partition }: { readonly partner: string, readonly partition: number }
 ): string => `cursors:${taggedTenant(tenant)}:${partner}:${partition}`
 
@@ -62,11 +62,11 @@ export const ERASED_UNTIL = 'erased-until'
  * Hashes of the idempotency keys that were first used on even and on odd days (UTC): key -> end of
  * the binding, its job, and the fingerprint of the request; see `idempotency.lua`.
  */
-export const idempotencyKeysOf = (tenant: string): readonly [string, string] =>
+export const toIdempotencyKeys = (tenant: string): readonly [string, string] =>
   [`idem:${taggedTenant(tenant)}:even`, `idem:${taggedTenant(tenant)}:odd`]
 
 /** The field of an idempotency key in one of these hashes: a UUID as 16 bytes. */
-export const idempotencyFieldOf = (key: string): Buffer =>
+export const toIdempotencyField = (key: string): Buffer =>
   Buffer.from(key.replaceAll('-', '').replace(/[0-9a-f]{2}/gi,
     pair => String.fromCharCode(Number.parseInt(pair, 16))), 'latin1')
 
@@ -103,7 +103,7 @@ export function recordFields (values: readonly (string | null)[]): JobFields {
 }
 
 /** The fields of a flat list of names and values, as scripts return a hash. */
-export function fieldsOf (pairs: readonly string[]): JobFields {
+export function toFields (pairs: readonly string[]): JobFields {
   const fields: Record<string, string> = Object.create(null)
   for (let at = 0; at + 1 < pairs.length; at += 2) fields[pairs[at]!] = pairs[at + 1]!
   return fields
@@ -113,7 +113,7 @@ export function fieldsOf (pairs: readonly string[]): JobFields {
  * The accepted job in a record.
  * @throws RangeError when a count or amount is not a safe integer.
  */
-export function jobOf (tenant: string, fields: JobFields): Job {
+export function parseJob (tenant: string, fields: JobFields): Job {
   const number = (name: string) => integer(fields[name])
   // `<partner>:<partition>`; the name of a partner has no colon.
   const [partner = '', partition = ''] = fields['feed']?.split(':') ?? []
@@ -151,13 +151,13 @@ export function jobOf (tenant: string, fields: JobFields): Job {
 export function outcomeIn (
   { tenant, job }: { readonly tenant: string, readonly job: string }, fields: JobFields
 ): Outcome {
-  if (fields['status'] !== undefined) return { kind: 'accepted', job: jobOf(tenant, fields) }
-  const refusal = refusalOf(job, fields)
+  if (fields['status'] !== undefined) return { kind: 'accepted', job: parseJob(tenant, fields) }
+  const refusal = parseRefusal(job, fields)
   return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
 }
 
 /** The record of a job, as a flat list of names and values. */
-export function recordOf (job: Job): readonly string[] {
+export function toRecord (job: Job): readonly string[] {
   const { preflight, counts, verdicts, feed, header, events, lowBalance, tenant: _, ...own } = job
   const { cacheHits: quotedHits, freshChecks: quotedFresh, ...rows } = preflight
   const fields = {
@@ -210,7 +210,7 @@ export function waitingRowsIn (
 }
 
 /** The refusal in the record of a job, if any. */
-export function refusalOf (job: string, fields: JobFields): Refusal | undefined {
+export function parseRefusal (job: string, fields: JobFields): Refusal | undefined {
   const code = fields['refusal']
   switch (code) {
     case undefined: return undefined
@@ -261,7 +261,7 @@ function parseNotices ({ events, ...fields }: JobFields): Pick<Job, 'events' | '
   const threshold = fields['lowBalanceMicros']
   const lowBalance = threshold === undefined
     ? undefined
-    : lowBalanceOf({
+    : checkLowBalance({
       thresholdMicros: integer(threshold),
       reservedMicros: integer(fields['maxQuoteMicros']),
       availableMicros: integer(fields['availableMicros']),
@@ -282,7 +282,7 @@ export const REFUSAL_TTL_MS = 60_000
 export const [BLOCK, ORDER] = ['block:', 'order:'] as const
 
 /** The manifest in the hash of a job: the blocks that count, by chunk. */
-export function manifestOf (fields: Readonly<Record<string, Buffer>>): ManifestEntry[] {
+export function toManifest (fields: Readonly<Record<string, Buffer>>): ManifestEntry[] {
   return Object.entries(fields)
     .filter(([name]) => name.startsWith(BLOCK))
     .map(([name, entry]) => {
@@ -334,7 +334,7 @@ function unpackEntry (
 /**
  * Bitmap of all rows of a job, least significant bit first: rows that no manifest entry has won.
  */
-export function unfinishedRowsOf (totalRows: number, manifest: readonly ManifestEntry[]): Buffer {
+export function findUnfinishedRows (totalRows: number, manifest: readonly ManifestEntry[]): Buffer {
   const open = Buffer.alloc(Math.ceil(totalRows / 8))
   for (let row = 0; row < totalRows; row += 1) open[row >> 3]! |= 1 << (row & 7)
   for (const { won, firstRow } of manifest) {

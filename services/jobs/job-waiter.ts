@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import { setTimeout as delay } from 'node:timers/promises'
-import { partsOf } from '../accounts/tenant.ts'
+import { parseTenant } from '../accounts/tenant.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import type { Job, Outcome } from './job.ts'
-import { type JobFields, jobOf, outcomeIn, OUTCOMES_CHANNEL } from './job-record.ts'
+import { type JobFields, parseJob, outcomeIn, OUTCOMES_CHANNEL } from './job-record.ts'
 import type { JobStore } from './store.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
@@ -57,7 +57,7 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
   ) => {
     const endsAt = performance.now() + timeoutMs
     const evicted = new AbortController()
-    const place = pool.open(partsOf(tenant).orgId, () => evicted.abort())
+    const place = pool.open(parseTenant(tenant).orgId, () => evicted.abort())
     const isPlaced = place.grow(1)
     const ends = AbortSignal.any([stopped.signal, evicted.signal, ...signal ? [signal] : []])
     try {
@@ -71,7 +71,7 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
           const record = await notified.within(Math.min(pollMs, leftMs))
           // Only the record of an ended job cannot be older than what was read.
           if (record?.['ended'] !== '1') continue
-          const ended = jobOf(tenant, record)
+          const ended = parseJob(tenant, record)
           if (isDone(ended)) return ended
         } finally {
           notified.unsubscribe()

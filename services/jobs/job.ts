@@ -108,7 +108,7 @@ export type LowBalance = { readonly thresholdMicros: number, readonly availableM
  * The fall below a threshold by a reservation: the balance was at least as high before it.
  * Undefined for a balance that is still as high, or was low already.
  */
-export function lowBalanceOf (
+export function checkLowBalance (
   { thresholdMicros, reservedMicros, availableMicros }: LowBalance & {
     /** Amount of the reservation. */
     readonly reservedMicros: number

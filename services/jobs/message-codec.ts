@@ -134,7 +134,7 @@ async function encode (
 function buildBinding (topic: RowsTopic, value: RowsValue, rowsSchema: number): RowsBinding {
   const { tenant, job, chunk, chunks, batch = -1 } = value
   const bound = topic === 'rows.completed'
-    ? boundOf(value as unknown as Completed)
+    ? toBoundBytes(value as unknown as Completed)
     : Buffer.alloc(0)
   return { tenant, job, topic, chunk, batch, chunks, rowsSchema, bound }
 }
@@ -191,7 +191,7 @@ type RowsBinding = {
   readonly chunks: number
   /** Registry id of the schema of the rows. */
   readonly rowsSchema: number
-  /** `boundOf` a block, else empty. */
+  /** `toBoundBytes` a block, else empty. */
   readonly bound: Buffer
 }
 
@@ -228,7 +228,7 @@ function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {
  * whether it has inputs, and its first row. The seal is bound to it. It does not cover verdicts, as
  * older releases, which do not know them, open blocks of newer ones.
  */
-export function boundOf (
+export function toBoundBytes (
   block: Pick<Completed,
     'finished' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled' | 'duplicates' | 'inputs' |
     'firstRow'>
@@ -257,7 +257,7 @@ export type JobHeader = {
   readonly options?: readonly string[]
 }
 
-/** Seals the header under `headerKeyOf` the data key; returns no bytes for an empty one. */
+/** Seals the header under `deriveHeaderKey` the data key; returns no bytes for an empty one. */
 export function sealHeader (
   headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
 ): Buffer {

@@ -1,6 +1,6 @@
 import { moneyKeys } from '../money/redis-keys.ts'
 import {
-  createMarkActive, entryOf, GUARD_LUA, guardedScript, integer, WALLET_LUA,
+  createMarkActive, parseEntry, GUARD_LUA, guardedScript, integer, WALLET_LUA,
 } from '../money/wallet.ts'
 import type {
   Job, ManifestEntry, AcceptRequest, Accepted, InlineResults, Cancelled, ClaimRequest, FailBlock,
@@ -8,9 +8,9 @@ import type {
   WaitingBatch, WaitingRows,
 } from './job.ts'
 import {
-  BLOCK, cursorsKeyOf, deadlineIn, fieldsOf, idempotencyKeysOf, INLINE_RESULTS_FIELD, jobKeys,
-  jobOf, manifestIn, manifestOf, openJobIn, ORDER, outcomeIn, OUTCOMES_CHANNEL, RECORD_FIELDS,
-  recordFields, REFUSAL_TTL_MS, refusalOf, unfinishedRowsOf, waitingRowsIn,
+  BLOCK, cursorsKey, deadlineIn, toFields, toIdempotencyKeys, INLINE_RESULTS_FIELD, jobKeys,
+  parseJob, manifestIn, toManifest, openJobIn, ORDER, outcomeIn, OUTCOMES_CHANNEL, RECORD_FIELDS,
+  recordFields, REFUSAL_TTL_MS, parseRefusal, findUnfinishedRows, waitingRowsIn,
 } from './job-record.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { siblingOf } from '../accounts/tenant.ts'
@@ -72,7 +72,7 @@ function createRequestSteps (redis: RedisClient, scripts: Scripts) {
       // Before the script: `ledger` ships only the outboxes of active tenants.
       await markActive(tenant)
       const keys = [
-        ...claimKeys(tenant, request.id), cursorsKeyOf(tenant, request.feed ?? NO_FEED),
+        ...claimKeys(tenant, request.id), cursorsKey(tenant, request.feed ?? NO_FEED),
         moneyKeys(siblingOf(tenant)).wallet,
       ]
       const reply = await scripts.accept(tenant, keys, [acceptArguments(tenant, request)])
@@ -88,7 +88,7 @@ function createRequestSteps (redis: RedisClient, scripts: Scripts) {
       if (reply[0] === 'open') return { kind: 'open' }
       const outcome = parseAccepted({ tenant, job }, reply)
       const isForgotten =
-        outcome.kind === 'refused' && fieldsOf(reply.slice(1))['forgotten'] === '1'
+        outcome.kind === 'refused' && toFields(reply.slice(1))['forgotten'] === '1'
       return isForgotten ? { ...outcome, forgotten: true } : outcome
     },
   }
@@ -105,12 +105,12 @@ function createReads (redis: RedisClient, scripts: Scripts) {
   const fieldsIn = async (tenant: string, job: string) => {
     const fields = recordFields(await redis.hmget(jobKeys(tenant, job).job, ...RECORD_FIELDS))
     const isDecided = fields['status'] !== undefined || fields['refusal'] !== undefined
-    return isDecided ? fields : fieldsOf((await readGuarded(tenant, job)).slice(1))
+    return isDecided ? fields : toFields((await readGuarded(tenant, job)).slice(1))
   }
   /** The accepted job, until 10 minutes after its close. */
   const read = async (tenant: string, job: string): Promise<Job | undefined> => {
     const fields = await fieldsIn(tenant, job)
-    return fields['status'] === undefined ? undefined : jobOf(tenant, fields)
+    return fields['status'] === undefined ? undefined : parseJob(tenant, fields)
   }
   return {
     read,
@@ -124,7 +124,7 @@ function createReads (redis: RedisClient, scripts: Scripts) {
       const fields = recordFields(RECORD_FIELDS.map(name => stored[name]?.toString() ?? null))
       if (fields['status'] !== undefined) {
         const inlineResults = stored[INLINE_RESULTS_FIELD]?.toString()
-        return { job: jobOf(tenant, fields), manifest: manifestOf(stored), inlineResults }
+        return { job: parseJob(tenant, fields), manifest: toManifest(stored), inlineResults }
       }
       // Throws while the recovery guard is active: then a missing record proves nothing.
       await readGuarded(tenant, job)
@@ -256,7 +256,7 @@ function createEndSteps (scripts: Scripts, { readWithManifest }: Reads) {
     unfinishedRows: async (tenant: string, job: string): Promise<Buffer | undefined> => {
       const current = await readWithManifest(tenant, job)
       if (current === undefined || current.job.ended) return undefined
-      return unfinishedRowsOf(current.job.preflight.totalRows, current.manifest)
+      return findUnfinishedRows(current.job.preflight.totalRows, current.manifest)
     },
 
     /**
@@ -327,7 +327,7 @@ function loadScripts (redis: RedisClient) {
 
 function claimKeys (tenant: string, id: string) {
   const { job, dataKey } = jobKeys(tenant, id)
-  return [job, dataKey, ...idempotencyKeysOf(tenant)]
+  return [job, dataKey, ...toIdempotencyKeys(tenant)]
 }
 
 /** Placeholder of a job without a feed: a hash of cursors that does not exist, and no cursor. */
@@ -442,11 +442,12 @@ type JobOfTenant = { readonly tenant: string, readonly job: string }
 function parseAccepted ({ tenant, job }: JobOfTenant, reply: readonly string[]): Accepted {
   const [kind, entry] = reply
   if (kind === 'refused') {
-    const refusal = refusalOf(job, fieldsOf(reply.slice(1)))
+    const refusal = parseRefusal(job, toFields(reply.slice(1)))
     if (refusal === undefined) throw new Error(`reply for job ${job} lacks a refusal code`)
     return { kind, refusal }
   }
-  return { kind: 'accepted', job: jobOf(tenant, fieldsOf(reply.slice(2))), entry: entryIn(entry) }
+  const record = parseJob(tenant, toFields(reply.slice(2)))
+  return { kind: 'accepted', job: record, entry: entryIn(entry) }
 }
 
 /** Decodes the reply of `tally` and `fail`. */
@@ -454,13 +455,13 @@ function parseTallied (tenant: string, reply: readonly string[]): Tallied {
   const [kind, ended, entry, ...pairs] = reply
   if (kind === 'skip') return { kind }
   if (kind !== 'counted' && kind !== 'known') throw new Error(`unexpected reply of tally: ${kind}`)
-  const fields = fieldsOf(pairs)
+  const fields = toFields(pairs)
   const { manifest } = fields
   return {
     kind,
     ended: ended === '1',
     entry: entryIn(entry),
-    job: jobOf(tenant, fields),
+    job: parseJob(tenant, fields),
     ...manifest !== undefined && { manifest: manifestIn(manifest) },
   }
 }
@@ -472,7 +473,7 @@ function parseCancelled (tenant: string, reply: readonly string[]): Cancelled {
   if (kind !== 'cancelling' && kind !== 'ended') {
     throw new Error(`unexpected reply of cancel: ${kind}`)
   }
-  return { kind, job: jobOf(tenant, fieldsOf(pairs)) }
+  return { kind, job: parseJob(tenant, toFields(pairs)) }
 }
 
-const entryIn = (json = '') => json === '' ? undefined : entryOf(json)
+const entryIn = (json = '') => json === '' ? undefined : parseEntry(json)

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
-import { headerKeyOf, type NewJobKey, type NewJobKeys } from './job-keys.ts'
+import { deriveHeaderKey, type NewJobKey, type NewJobKeys } from './job-keys.ts'
 import { type DecidedOutcome, isSafe, notJournaled, type OutcomeWaiter } from './job-waiter.ts'
 import {
   type ClaimRequest, type Feed, type IdempotencyClaim, type Job, newJobId, type Preflight,
@@ -9,7 +9,7 @@ import {
 import { type JobHeader, sealHeader } from './message-codec.ts'
 import type { JobStore } from './store.ts'
 import type { Emission, Emitter } from '../runtime/engine/stage.ts'
-import { laneOf, type PartitionHeaders } from '../runtime/platform/topics.ts'
+import { chooseLane, type PartitionHeaders } from '../runtime/platform/topics.ts'
 import { type Clock, retryForever, withTimeout } from '../runtime/platform/retry.ts'
 import { FatalError, InfrastructureError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/limits.ts'
@@ -240,13 +240,13 @@ async function produce (
 ): Promise<void> {
   const { tenant } = submission
   const { job, dataKey: { key, wrapped } } = claimed
-  const header = sealHeader(headerKeyOf(key), { tenant, job }, submission)
+  const header = sealHeader(deriveHeaderKey(key), { tenant, job }, submission)
   const { references } = submission
   // A reference comes with its length, and with an offset of up to 2^53.
   const contactBytes = references &&
     ((row: number) => Buffer.byteLength(references[row] ?? '') + 12)
   const chunks = splitInputs(submission.inputs, contactBytes, chunkRows)
-  const lane = laneOf(submission.inputs.length)
+  const lane = chooseLane(submission.inputs.length)
   const sent: Promise<void>[] = []
   const start = (emissions: readonly Emission[]) => {
     const sending = emitter.emit(emissions, signal)
@@ -318,7 +318,7 @@ function toEmission (
     offsets: feed?.offsets.slice(firstRow, end) ?? [], references: references.slice(firstRow, end),
   }
   const rows = { inputs, ...contacts && { contacts } }
-  return { topic: 'rows.submitted', lane: laneOf(totalRows), service, value, rows, partitions }
+  return { topic: 'rows.submitted', lane: chooseLane(totalRows), service, value, rows, partitions }
 }
 
 /** Consecutive inputs of a job that one message carries. */

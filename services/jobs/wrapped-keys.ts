@@ -2,7 +2,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import { hash } from 'node:crypto'
 import type { Keys } from '../../schemas/types.ts'
 import type { Wrapped, WrappedPiece } from '../accounts/records.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { parseTenant } from '../accounts/tenant.ts'
 import {
   JOB_KEY_HEAD_BYTES, jobKeyBinding, type JobKeyPart, type JobKeysOptions, joinJobKey, keysInTopic,
   splitJobKey,
@@ -14,7 +14,7 @@ import { SealError } from '../runtime/crypto/seal.ts'
 import type { Producer, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { batchReads } from '../runtime/platform/batch-writes.ts'
-import { createCompareAndSet, mastersOf, type RedisClient } from '../runtime/platform/redis.ts'
+import { createCompareAndSet, listMasters, type RedisClient } from '../runtime/platform/redis.ts'
 import { deleteRows, insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
 import { messageKey, topicName } from '../runtime/platform/topics.ts'
 import type { Connections } from '../runtime/engine/connections.ts'
@@ -165,7 +165,7 @@ export function wrappedJobKey (
   { tenant, job, wrapped }: Pick<Keys, 'tenant' | 'job' | 'wrapped'>,
   replace: (fresh: Buffer) => Promise<boolean>
 ): Wrapped {
-  const { orgId } = partsOf(tenant)
+  const { orgId } = parseTenant(tenant)
   const toPiece = (part: JobKeyPart, bytes: Buffer): WrappedPiece =>
     ({ class: part, bytes, binding: jobKeyBinding(part, tenant, job) })
   try {
@@ -188,7 +188,7 @@ const KEY_PATTERN = /^dek:\{(.+)\}(\.[^:]+):(job_.+)$/
 /** The wrapped data keys of all jobs in Redis. */
 export async function * wrappedInRedis (redis: RedisClient): AsyncIterable<Wrapped> {
   const compareAndSet = createCompareAndSet(redis)
-  for (const master of await mastersOf(redis)) {
+  for (const master of await listMasters(redis)) {
     const scanned: AsyncIterable<readonly string[]> =
       master.scanStream({ match: 'dek:*', count: KEYS_PER_SCAN })
     for await (const keys of scanned) {
@@ -236,7 +236,7 @@ async function putInTopic ({ redis, codec, producer }: TopicDeps, value: Keys): 
   }])
   // An eraser sets the mark before its tombstone, so a tombstone follows in either order.
   if (await redis.exists(jobKeys(tenant, job).erased) === 0) return true
-  await producer.send([tombstoneOf(tenant, job)])
+  await producer.send([toTombstone(tenant, job)])
   return false
 }
 
@@ -244,7 +244,7 @@ async function putInTopic ({ redis, codec, producer }: TopicDeps, value: Keys): 
 export type TombstoneTerms = { readonly atMs: number, readonly cache: boolean }
 
 /** The tombstone that removes the key of a job from the topic `job.keys`. */
-export function tombstoneOf (tenant: string, job: string, terms?: TombstoneTerms) {
+export function toTombstone (tenant: string, job: string, terms?: TombstoneTerms) {
   const key = messageKey('job.keys', { job })
   const headers = {
     tenant,
@@ -255,7 +255,7 @@ export function tombstoneOf (tenant: string, job: string, terms?: TombstoneTerms
 }
 
 /** The terms of a tombstone; those of older releases have only the time of the brokers. */
-export function tombstoneTermsOf (
+export function parseTombstoneTerms (
   { headers, timestampMs }: Pick<RawMessage, 'headers' | 'timestampMs'>
 ): TombstoneTerms {
   const { erased_at: at, erase_cache: cache } = headers

@@ -11,7 +11,7 @@ import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import type { JobKeyCopy } from '../jobs/wrapped-keys.ts'
 import { openJobKey } from '../jobs/job-keys.ts'
 import type { Archive } from '../jobs/results/archive.ts'
-import { columnsOf, contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
+import { listColumns, contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import { createResults, type Rows, type ReadingDeps } from '../jobs/results/results.ts'
 
 export type EraseJobsDeps = {
@@ -180,7 +180,7 @@ export function createCachedErasure (deps: EraseCachedDeps) {
     if (archived === undefined) return
     const { job, manifest } = archived
     const { kind } = SERVICE_DEFINITIONS[job.service]
-    const column = columnsOf(job.service).indexOf(kind === 'phone' ? 'e164' : 'email')
+    const column = listColumns(job.service).indexOf(kind === 'phone' ? 'e164' : 'email')
     const listContacts = (rows: Rows) =>
       [...new Set(rows.map(cells => cells[column] ?? '').filter(contact => contact !== ''))]
     for await (const rows of results.rows(job, manifest)) {

@@ -1,11 +1,11 @@
 import { open } from 'node:fs/promises'
 import type { Redis } from 'ioredis'
-import { ACCESS_CHAIN, type AccessCopy, accessHeadOf } from '../accounts/access-log/copy.ts'
+import { ACCESS_CHAIN, type AccessCopy, readAccessHead } from '../accounts/access-log/copy.ts'
 import {
   CHAIN_START, type ChainHead, type HeadsCodec, type JournalCopy, type JournalHeads,
 } from '../money/journal.ts'
 import type { Tenants } from '../money/wallet.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { type Clock, startRepeating } from '../runtime/platform/retry.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -81,12 +81,12 @@ async function continueHeads (
   const lastByTenant = new Map<string, ChainHead>(complete.map(head => [head.tenant, head]))
   const names = (await tenants.all()).toSorted()
   const exported: JournalHeads['tenants'][number][] = []
-  for (const some of batchesOf(names, TENANTS_PER_BATCH)) {
+  for (const some of splitBatches(names, TENANTS_PER_BATCH)) {
     const from = some.map(tenant => [tenant, lastByTenant.get(tenant) ?? CHAIN_START] as const)
     const heads = await journal.heads(new Map(from))
     for (const [tenant, head] of heads) exported.push({ ...head, tenant })
   }
-  const accessHead = await accessHeadOf(accessCopy, lastByTenant.get(ACCESS_CHAIN) ?? CHAIN_START)
+  const accessHead = await readAccessHead(accessCopy, lastByTenant.get(ACCESS_CHAIN) ?? CHAIN_START)
   return accessHead.seq === 0 ? exported : [...exported, { ...accessHead, tenant: ACCESS_CHAIN }]
 }
 

@@ -6,7 +6,7 @@ import { RECONSTRUCTED } from '../money/wallet.ts'
 import type { Emitter } from '../runtime/engine/stage.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { PartitionOffsets, ReadLimits, TopicReader } from '../runtime/kafka/topic-reader.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
@@ -638,7 +638,7 @@ export async function writeSnapshots (
     return ids.reduce((sum, id) => sum + countBytes(id), 0) > MAX_BYTES ? 'large' : 'due'
   })
   const written = new Map<string, string>()
-  for (const batch of batchesOf(due, SNAPSHOTS_PER_BATCH)) {
+  for (const batch of splitBatches(due, SNAPSHOTS_PER_BATCH)) {
     const snapshots = batch.map(([tenant, journal]) => toSnapshot(journal, { tenant, from }))
     await emitAll(deps, snapshots)
     for (const snapshot of snapshots) written.set(snapshot.tenant, JSON.stringify(snapshot))

@@ -9,7 +9,7 @@ import { connectOrganizationKeys } from '../accounts/connect-organization-keys.t
 import { redisRecordCache } from '../cache/cache.ts'
 import { createTokenizer, readSecrets } from '../cache/tokens.ts'
 import { createErasures, createJobKeyEraser } from '../jobs/erasures.ts'
-import { lowBalanceOf } from '../jobs/job.ts'
+import { checkLowBalance } from '../jobs/job.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
 import { createRepositories } from '../jobs/results/finish-job.ts'
 import { type CopiedKey, createJobKeyCopy } from '../jobs/wrapped-keys.ts'
@@ -20,10 +20,10 @@ import { runStage } from '../runtime/engine/engine.ts'
 import {
   createEmitter, type Decision, type Emission, HeldMessages, type Incoming, type Stage,
 } from '../runtime/engine/stage.ts'
-import { lagsOf, TOPOLOGY_GROUPS } from '../runtime/kafka/admin.ts'
+import { fetchLags, TOPOLOGY_GROUPS } from '../runtime/kafka/admin.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import { createAdminClient } from '../runtime/kafka/client.ts'
-import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
+import { toKafkaConnection } from '../runtime/kafka/connection.ts'
 import { createMessageMac, reportForged } from '../runtime/crypto/mac.ts'
 import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
 import { batchWrites } from '../runtime/platform/batch-writes.ts'
@@ -31,7 +31,7 @@ import { FatalError, InfrastructureError, isInfrastructure } from '../runtime/pl
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { type Clock, retry, sleep } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { subscriptionsOf, topicName } from '../runtime/platform/topics.ts'
+import { listSubscriptions, topicName } from '../runtime/platform/topics.ts'
 import { type Lane, type ReadsOf, topology } from '../topology.ts'
 import { createDeliveryHistory } from '../webhooks/deliveries.ts'
 import { createSubscriptions } from '../webhooks/endpoints.ts'
@@ -42,7 +42,7 @@ import { Leader, type LeaderDeps } from './leader-election.ts'
 import {
   countMovements, watchAccessLog, watchGaps, watchLag, watchMoney, watchOutboxes, watchStores,
 } from './meters.ts'
-import { termsOf } from './rebuild-jobs.ts'
+import { readReserveTerms } from './rebuild-jobs.ts'
 import { createRecoveryStore } from './recovery-store.ts'
 import { createBacklog, Owners, Takeover, type TakeoverDeps } from './takeover.ts'
 
@@ -155,10 +155,10 @@ function eventsOfEntry (
   entry: Journal, nowMs: number
 ): readonly Emission<'jobs.events'>[] {
   if (entry.type !== 'reserve' || entry.at < nowMs - MAX_AGE_MS) return []
-  const { lane, events = '', lowBalanceMicros } = termsOf(entry)
+  const { lane, events = '', lowBalanceMicros } = readReserveTerms(entry)
   const low = lowBalanceMicros === undefined
     ? undefined
-    : lowBalanceOf({
+    : checkLowBalance({
       thresholdMicros: Number(lowBalanceMicros),
       reservedMicros: entry.amountMicros,
       availableMicros: entry.availableMicros,
@@ -225,7 +225,7 @@ async function startLedger (
     copyAfterMs: config.COPY_AFTER_MS,
   })
   const running = await runStage<'ledger'>(stage, {
-    ...connected, subscriptions: subscriptionsOf('ledger'), fetchBatching: () => FETCH_BATCHING,
+    ...connected, subscriptions: listSubscriptions('ledger'), fetchBatching: () => FETCH_BATCHING,
   })
   takeover.start({ isLeader, fatal: context.fatal, everyMs: config.REAP_EVERY_MS })
   return {
@@ -270,11 +270,11 @@ function watchSystem (config: LedgerConfig, connected: Connected): void {
   watchOutboxes({ ...connected, redis })
   watchMoney({ ...connected, redis })
   const adminClient =
-    createAdminClient(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.lag`)
+    createAdminClient(toKafkaConnection(config), `ledger.${config.INSTANCE}.lag`)
   connected.onStop(adminClient.close)
   watchLag({ ...connected, adminClient })
   watchStores({ ...connected, adminClient, durability: config.STATE_DURABILITY })
-  const lags = () => adminClient.use(admin => lagsOf(admin, LEDGERS))
+  const lags = () => adminClient.use(admin => fetchLags(admin, LEDGERS))
   watchGaps({ ...connected, redis, lags })
   watchAccessLog({ ...connected, outbox: accessOutbox, head: accessHead, copy: accessCopy })
 }
@@ -284,10 +284,10 @@ const OFFSET_TRIES = 10
 
 /** Reads the committed offsets and lags of consumer groups by their names. */
 function openOffsets (config: LedgerConfig, { onStop }: Connected) {
-  const admin = createAdminClient(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.owners`)
+  const admin = createAdminClient(toKafkaConnection(config), `ledger.${config.INSTANCE}.owners`)
   onStop(admin.close)
   return (groups: readonly string[]) => admin.use(client =>
-    lagsOf(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group))))
+    fetchLags(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group))))
 }
 
 type ReadOffsets = ReturnType<typeof openOffsets>
@@ -295,7 +295,7 @@ type ReadOffsets = ReturnType<typeof openOffsets>
 function takeoverDeps (
   config: LedgerConfig, connected: Connected, readOffsets: ReadOffsets
 ): TakeoverDeps {
-  const connection = kafkaConnectionOf(config)
+  const connection = toKafkaConnection(config)
   return {
     ...connected,
     redis: connected.state,
@@ -329,7 +329,7 @@ function leaderDeps (
     recoveryStore,
     servers: recoveryStore.servers,
     reader: createTopicReader({
-      ...kafkaConnectionOf(config),
+      ...toKafkaConnection(config),
       clientId: `${name}.recovery`,
       mac: createMessageMac(config, reportForged(connected)),
     }),
@@ -353,7 +353,7 @@ function connectErasing (config: LedgerConfig, connected: Connected, isLeader: (
   const { bus, state: redis, cache, clickhouse, recordMac, codec, clock } = connected
   const keyCopy = createJobKeyCopy(clickhouse, recordMac)
   const { read } = createTopicReader({
-    ...kafkaConnectionOf(config),
+    ...toKafkaConnection(config),
     clientId: `ledger.${config.INSTANCE}.erasures`,
     mac: createMessageMac(config),
   })

@@ -1,17 +1,17 @@
 import type { Redis } from 'ioredis'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Journal } from '../../schemas/types.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import type { AdminClient } from '../runtime/kafka/client.ts'
-import { lagsOf, type GroupLag } from '../runtime/kafka/admin.ts'
+import { fetchLags, type GroupLag } from '../runtime/kafka/admin.ts'
 import { IDLE_AFTER_MS, type Outbox, pendingSeq, type Tenants } from '../money/wallet.ts'
 import type { JournalCopy } from '../money/journal.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import {
   type CounterLabels, createCachedReading, type Metrics,
 } from '../runtime/platform/metrics.ts'
-import { isTenant, MODES, type Mode, partsOf } from '../accounts/tenant.ts'
+import { isTenant, MODES, type Mode, parseTenant } from '../accounts/tenant.ts'
 import { openJobIn } from '../jobs/job-record.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { type Durability, type RedisClient, watchRedis } from '../runtime/platform/redis.ts'
@@ -33,7 +33,7 @@ type Watching = {
 export function watchLag (
   { adminClient, metrics, log }: Watching & { readonly adminClient: Pick<AdminClient, 'use'> }
 ): void {
-  const lags = () => adminClient.use(admin => lagsOf(admin))
+  const lags = () => adminClient.use(admin => fetchLags(admin))
   const read = createCachedReading(lags, { name: 'the lag of groups', log })
   const watch = (name: 'consumer_lag_messages' | 'consumer_offset', of: 'lag' | 'offset') =>
     metrics.watchAll(name, async () => (await read()).map(groupLag => ({
@@ -130,7 +130,7 @@ function createWalletSums ({ redis, tenants }: WalletReading): () => Promise<Wal
     const active = new Set((await tenants.active()).map(({ tenant }) => tenant))
     const isRecent = startMs - allReadAtMs < IDLE_AFTER_MS
     const changed = isRecent ? [...new Set([...active, ...activeBefore])] : await tenants.all()
-    for (const batch of batchesOf(changed, WALLETS_PER_BATCH)) {
+    for (const batch of splitBatches(changed, WALLETS_PER_BATCH)) {
       for (const [tenant, values] of await readWallets(redis, batch)) byTenant.set(tenant, values)
     }
     activeBefore = active
@@ -165,7 +165,7 @@ async function readWallets (
 }
 
 function tenantMode (tenant: string): Mode {
-  return isTenant(tenant) ? partsOf(tenant).mode : 'live'
+  return isTenant(tenant) ? parseTenant(tenant).mode : 'live'
 }
 
 /**
@@ -276,7 +276,7 @@ async function readShipped (
   { redis, lags }: Pick<GapDeps, 'redis' | 'lags'>, tenants: readonly string[]
 ): Promise<Shipped> {
   const last = new Map<string, number>()
-  for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) {
+  for (const batch of splitBatches(tenants, TENANTS_PER_BATCH)) {
     await Promise.all(batch.map(async tenant => {
       const wallet = await redis.hgetall(moneyKeys(tenant).wallet)
       const pending = Object.keys(wallet).map(pendingSeq).filter(seq => seq !== undefined)
@@ -294,7 +294,7 @@ async function countMissing (
 ): Promise<ReadonlyMap<string, number>> {
   const missing = new Map<string, number>()
   const all = [...last]
-  for (const batch of batchesOf(all, TENANTS_PER_BATCH)) {
+  for (const batch of splitBatches(all, TENANTS_PER_BATCH)) {
     const counts = await journal.counts(new Map(batch))
     for (const [tenant, seq] of batch) missing.set(tenant, seq - (counts.get(tenant) ?? 0))
   }

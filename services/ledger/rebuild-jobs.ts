@@ -1,10 +1,10 @@
 import type { Completed, Journal } from '../../schemas/types.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { Archive } from '../jobs/results/archive.ts'
 import type { Job } from '../jobs/job.ts'
-import { COUNTS, recordOf } from '../jobs/job-record.ts'
+import { COUNTS, toRecord } from '../jobs/job-record.ts'
 import type { EndedEntries, JournalState } from './journal-state.ts'
 import type { JobInRedis, LeaderTerm, RebuiltJob, RecoveryStore } from './recovery-store.ts'
 import { republish, type RepublishDeps } from './restore-deliveries.ts'
@@ -19,7 +19,7 @@ import { isInfrastructure, orIfUnavailable } from '../runtime/platform/errors.ts
 import type { Log } from '../runtime/platform/log.ts'
 import { topicName } from '../runtime/platform/topics.ts'
 import type { ResultBlocks } from '../jobs/results/result-blocks.ts'
-import { tallyBlockOf } from '../jobs/results/block.ts'
+import { toTallyBlock } from '../jobs/results/block.ts'
 import { LANES } from '../topology.ts'
 
 export type RebuildDeps = RepublishDeps & {
@@ -37,7 +37,7 @@ export type Ended = EndedEntries & {
 }
 
 /** Ended jobs of one tenant; `openJobs` are those that are open in Redis. */
-export function endedOf (
+export function selectEnded (
   entries: JournalState['ended'],
   { term, openJobs }: {
     readonly term: LeaderTerm, readonly openJobs: { readonly has: (job: string) => boolean },
@@ -88,7 +88,7 @@ export async function rebuildEnded (
   const nowMs = deps.clock.now()
   const jobs: { readonly job: RebuiltJob, readonly term: LeaderTerm }[] = []
   const uncounted: Journal[] = []
-  for (const some of batchesOf(ended, JOBS_PER_QUERY)) {
+  for (const some of splitBatches(ended, JOBS_PER_QUERY)) {
     const tenants = [...new Set(some.map(({ end }) => end.tenant))]
     const archived = await deps.archive.findAll(tenants, some.map(({ end }) => end.job))
     await republish(deps, [...archived.values()])
@@ -115,7 +115,7 @@ async function write (
   jobs: readonly { readonly job: RebuiltJob, readonly term: LeaderTerm }[]
 ): Promise<Pick<RebuiltJobs, 'made' | 'superseded'>> {
   let [made, superseded] = [0, false]
-  for (const batch of batchesOf(jobs, MAX_CONCURRENT_WRITES)) {
+  for (const batch of splitBatches(jobs, MAX_CONCURRENT_WRITES)) {
     const steps = await Promise.all(
       batch.map(({ job, term }) => recoveryStore.rebuild(term, job)))
     made += steps.filter(step => step === 'made').length
@@ -148,7 +148,7 @@ function hasTerms ({ reason }: Pick<Journal, 'reason'>): boolean {
  * without terms it has no record, and only updates an existing one.
  */
 function rebuildOpenJob (entry: Journal, nowMs: number, settled?: Journal): RebuiltJob {
-  const terms = termsOf(entry)
+  const terms = readReserveTerms(entry)
   return {
     ...toBinding(entry, { terms, nowMs }),
     settled: settled && { seq: settled.seq, chargeMicros: settled.chargeMicros },
@@ -165,18 +165,18 @@ function rebuildClosedJob (
   job: Job,
   { reserve, end, nowMs }: EndedEntries & { readonly nowMs: number }
 ): RebuiltJob {
-  const terms = reserve === undefined ? {} : termsOf(reserve)
+  const terms = reserve === undefined ? {} : readReserveTerms(reserve)
   const state = { announced: true, rebuilt: false, ended: true, closed: true }
   return {
     ...toBinding(end, { terms, nowMs }),
     settled: { seq: end.seq, chargeMicros: end.chargeMicros },
     isClosed: true,
-    fields: [...recordOf({ ...job, ...state }), 'settleSeq', String(end.seq)],
+    fields: [...toRecord({ ...job, ...state }), 'settleSeq', String(end.seq)],
   }
 }
 
 /** The terms of a reserve entry; none in one that was derived from later balances. */
-export function termsOf (entry: Journal): Terms {
+export function readReserveTerms (entry: Journal): Terms {
   return hasTerms(entry) ? JSON.parse(entry.reason) as Terms : {}
 }
 
@@ -259,7 +259,7 @@ export async function recountLostJobs (
     await deps.reader.read(topicName('rows.completed', { lane }), async messages => {
       const wanted = messages.filter(({ headers }) =>
         marked.get(headers['tenant'] ?? '')?.has(headers['job'] ?? '') === true)
-      for (const batch of batchesOf(wanted, BLOCKS_PER_BATCH)) {
+      for (const batch of splitBatches(wanted, BLOCKS_PER_BATCH)) {
         await recountBlocks(deps, batch, left)
       }
     }, { sinceMs, signal })
@@ -333,7 +333,7 @@ async function recountBlocks (
   await blocks.insert(completed)
   for (const block of completed) {
     try {
-      await store.tally(block.tenant, tallyBlockOf(block), { recount: true })
+      await store.tally(block.tenant, toTallyBlock(block), { recount: true })
     } catch (error) {
       if (isInfrastructure(error)) throw error
       log.error({ tenant: block.tenant, job: block.job, err: error }, 'recount skipped a block ' +

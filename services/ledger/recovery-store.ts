@@ -1,14 +1,14 @@
 import { Cluster } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import { cursorsKeyOf, fieldsOf, idempotencyKeysOf, jobKeys } from '../jobs/job-record.ts'
+import { cursorsKey, toFields, toIdempotencyKeys, jobKeys } from '../jobs/job-record.ts'
 import { STATE_LUA } from '../jobs/store.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import {
-  joinLua, namedArguments, type RedisClient, script, serversOf,
+  joinLua, namedArguments, type RedisClient, script, listServers,
 } from '../runtime/platform/redis.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Amounts } from '../money/prices.ts'
-import { entryOf, GUARD_LUA, integer, WALLET_LUA } from '../money/wallet.ts'
+import { parseEntry, GUARD_LUA, integer, WALLET_LUA } from '../money/wallet.ts'
 import { FENCE_KEY, LEADER_KEY, moneyKeys } from '../money/redis-keys.ts'
 
 /** The fencing token of the leader, for one run of a server; a script checks both. */
@@ -95,20 +95,20 @@ export function createRecoveryStore (redis: RedisClient) {
       const [fence = '0', run = ''] = await scripts.lead(
         [LEADER_KEY, FENCE_KEY], [name, leaseMs, highestFence]) as string[]
       const runs = redis instanceof Cluster
-        ? (await serversOf(redis)).map(server => server.run)
+        ? (await listServers(redis)).map(server => server.run)
         : []
       return { run, fence: fence === '0' ? undefined : fence, runs: new Set([run, ...runs]) }
     },
 
     /** The servers that respond. */
-    servers: () => serversOf(redis),
+    servers: () => listServers(redis),
 
     /** Counts the tenants that are not unlocked for one of these runs of servers. */
     countWaiting: async (
       tenants: readonly string[], runs: ReadonlySet<string>
     ): Promise<number> => {
       let waiting = 0
-      for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) {
+      for (const batch of splitBatches(tenants, TENANTS_PER_BATCH)) {
         const unlockedIn = await Promise.all(batch.map(tenant =>
           reach(() => redis.hget(moneyKeys(tenant).wallet, 'run'))))
         waiting += unlockedIn.filter(run => run === null || !runs.has(run)).length
@@ -129,7 +129,7 @@ export function createRecoveryStore (redis: RedisClient) {
 
     /** Whether the server of one of the tenants responds; scripts may fail on it all the same. */
     isAnyResponding: async (tenants: readonly string[]): Promise<boolean> => {
-      const servers = await serversOf(redis)
+      const servers = await listServers(redis)
       return tenants.some(tenant => servers.some(({ has }) => has(moneyKeys(tenant).wallet)))
     },
 
@@ -169,8 +169,8 @@ function createSteps (scripts: ReturnType<typeof loadScripts>) {
       const { wallet } = moneyKeys(job.tenant)
       const { job: record, dataKey } = jobKeys(job.tenant, job.job)
       const answer = await scripts.rebuild([
-        wallet, record, dataKey, ...idempotencyKeysOf(job.tenant),
-        cursorsKeyOf(job.tenant, job.feed),
+        wallet, record, dataKey, ...toIdempotencyKeys(job.tenant),
+        cursorsKey(job.tenant, job.feed),
       ], [rebuildArguments(term, job)])
       if (answer === 'superseded') return 'superseded'
       return answer === 'made' ? 'made' : 'done'
@@ -235,7 +235,7 @@ function parseLockedWallet (tenant: string, answer: FenceReply): FenceResult {
       chargedMicros: integer(charged),
       fundedMicros: integer(funded),
     },
-    outbox: outbox.map(entryOf).toSorted((a, b) => a.seq - b.seq),
+    outbox: outbox.map(parseEntry).toSorted((a, b) => a.seq - b.seq),
     // A flat list of job, time and state.
     openJobs: Array.from({ length: jobs.length / 3 }, (_, index) => {
       const [job = '', sinceMs, state] = jobs.slice(3 * index)
@@ -271,6 +271,6 @@ function rebuildArguments ({ run, fence }: LeaderTerm, rebuilt: RebuiltJob): str
     settledSeq: settled?.seq ?? '',
     settledMicros: settled?.chargeMicros ?? 0,
     isClosed,
-    record: fieldsOf(rebuilt.fields),
+    record: toFields(rebuilt.fields),
   })
 }

@@ -3,7 +3,7 @@ import type { Journal } from '../../schemas/types.ts'
 import type { JournalCopy } from '../money/journal.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/wallet.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import type { Clock, Sleep } from '../runtime/platform/retry.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -14,7 +14,7 @@ import {
   snapshotIn, type SnapshotWriteDeps, takeEnded, type TrackedJournal, withEntriesAfterGap,
   writeSnapshots,
 } from './journal-state.ts'
-import { endedOf, type RebuildDeps, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
+import { selectEnded, type RebuildDeps, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
 import type { LeaderTerm, RecoveryStore, Step, LockedWallet } from './recovery-store.ts'
 import { repairKeys, type RepairKeysDeps } from './restore-keys.ts'
 
@@ -202,7 +202,7 @@ class Tracker {
     const { fence, onWaiting } = this.#options
     const untracked = [...tenants].filter(tenant => !this.known.has(tenant))
     if (untracked.length === 0) return
-    for (const some of batchesOf(untracked, SNAPSHOTS_PER_BATCH)) {
+    for (const some of splitBatches(untracked, SNAPSHOTS_PER_BATCH)) {
       const snapshots = await Promise.all(some.map(async tenant =>
         [tenant, await this.#deps.recoveryStore.fenceWallet(tenant, fence)] as const))
       for (const [tenant, wallet] of snapshots) {
@@ -249,7 +249,7 @@ class Tracker {
     if (jobs < MAX_ENDED_JOBS) return
     const { fence } = this.#options
     const ended = [...this.#withEnded].flatMap(({ journal, retention, wallet: { run } }) =>
-      endedOf(takeEnded(journal), { term: { run, fence }, openJobs: retention.openJobs }))
+      selectEnded(takeEnded(journal), { term: { run, fence }, openJobs: retention.openJobs }))
     this.#withEnded.clear()
     const { uncounted } = await rebuildEnded(this.#deps, ended)
     for (const entry of uncounted) this.tracked.get(entry.tenant)?.uncounted.push(entry)
@@ -333,7 +333,7 @@ async function unlockAll (
   // Most open jobs first, then the latest movement.
   const waiting = compared.toSorted(({ journal: a }, { journal: b }) =>
     b.open.size - a.open.size || b.at - a.at)
-  for (const some of batchesOf(waiting, AT_ONCE)) {
+  for (const some of splitBatches(waiting, AT_ONCE)) {
     signal.throwIfAborted()
     await Promise.all(some.map(tenant =>
       unlockTenant(deps, { run: tenant.wallet.run, fence }, tenant)))
@@ -357,7 +357,7 @@ async function unlockTenant (
   const { open, ended } = withEntriesAfterGap(compared.journal)
   const openInRedis = new Map(compared.wallet.openJobs.map(job => [job.job, job]))
   const rebuiltOpen = await rebuildOpen(deps, term, { open, known: openInRedis })
-  const rebuiltEnded = await rebuildEnded(deps, endedOf(ended, { term, openJobs: openInRedis }))
+  const rebuiltEnded = await rebuildEnded(deps, selectEnded(ended, { term, openJobs: openInRedis }))
   if (rebuiltOpen.superseded || rebuiltEnded.superseded) return
   const rebuilt: Compared = {
     ...compared,

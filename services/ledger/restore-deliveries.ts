@@ -1,15 +1,15 @@
-import { receiversOf, type Subscriptions } from '../webhooks/endpoints.ts'
+import { findReceivers, type Subscriptions } from '../webhooks/endpoints.ts'
 import type { Emitter } from '../runtime/engine/stage.ts'
 import {
   DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY, type DeliveryHistory,
 } from '../webhooks/deliveries.ts'
-import { deliveryIdOf, eventIdOf, eventTypeOf } from '../webhooks/event.ts'
+import { toDeliveryId, deriveEventId, findEventType } from '../webhooks/event.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import { type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
 import type { Archive } from '../jobs/results/archive.ts'
-import { settledOf } from '../jobs/results/finish-job.ts'
+import { toSettled } from '../jobs/results/finish-job.ts'
 import type { GroupLag } from '../runtime/kafka/admin.ts'
 import { partitionName } from '../runtime/kafka/bus.ts'
 import { orIfUnavailable } from '../runtime/platform/errors.ts'
@@ -132,7 +132,7 @@ async function republishEnds (deps: RepublishDeps, jobs: readonly Job[]): Promis
     feed === undefined ? [] : [{ ...job, header: Buffer.alloc(0) }])
   const open = await withOpenDeliveries(deps, ofFeeds)
   const events = open.flatMap(({ tenant, id: job, status, lane, endedAtMs: at }) => {
-    const type = eventTypeOf(status)
+    const type = findEventType(status)
     const value = { tenant, job, type: type ?? '', tenth: 0, at }
     return type === undefined
       ? []
@@ -158,7 +158,7 @@ export async function republish (deps: RepublishDeps, jobs: readonly Job[]): Pro
   const open = await withOpenDeliveries(deps, jobs)
   if (open.length === 0) return
   await deps.emitter.emit(open.map(job =>
-    ({ topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined })))
+    ({ topic: 'jobs.settled', lane: job.lane, value: toSettled(job), rows: undefined })))
 }
 
 /** The jobs whose end has a receiver, of which a delivery is not completed in the history. */
@@ -181,12 +181,12 @@ async function withOpenDeliveries (
 async function expectedDeliveries (
   subscriptions: Subscriptions, { id, tenant, status, header, feed, endedAtMs }: Job
 ): Promise<readonly string[]> {
-  const type = eventTypeOf(status)
+  const type = findEventType(status)
   if (type === undefined) return []
-  const event = eventIdOf(id, type)
-  const endpoints = receiversOf(await subscriptions(tenant), type, endedAtMs)
+  const event = deriveEventId(id, type)
+  const endpoints = findReceivers(await subscriptions(tenant), type, endedAtMs)
   return [
     ...header.length > 0 || feed !== undefined ? [event] : [],
-    ...endpoints.map(endpoint => deliveryIdOf(event, endpoint)),
+    ...endpoints.map(endpoint => toDeliveryId(event, endpoint)),
   ]
 }

@@ -3,10 +3,10 @@ import type { Keys } from '../../schemas/types.ts'
 import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
 import { markErased, queueErasure } from '../jobs/erasures.ts'
 import { ERASED_IN, ERASED_UNTIL, ERASURES_KEYS, jobKeys } from '../jobs/job-record.ts'
-import { type TombstoneTerms, tombstoneTermsOf } from '../jobs/wrapped-keys.ts'
+import { type TombstoneTerms, parseTombstoneTerms } from '../jobs/wrapped-keys.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
@@ -71,7 +71,7 @@ async function restoreKeys (
     return wrapped === undefined ? [] : [{ job, wrapped, ...key }]
   })
   let restored = 0
-  for (const batch of batchesOf(restorable, KEYS_PER_BATCH)) {
+  for (const batch of splitBatches(restorable, KEYS_PER_BATCH)) {
     const isRestored = await Promise.all(batch.map(key => restoreKey({ redis, clock }, key)))
     restored += isRestored.filter(Boolean).length
   }
@@ -190,7 +190,7 @@ async function erasedJobs (
       const { tenant } = message.headers
       if (message.value !== null || tenant === undefined) continue
       const job = message.key.toString()
-      const terms = tombstoneTermsOf(message)
+      const terms = parseTombstoneTerms(message)
       const earlier = erased.get(job)
       // Repeated tombstones leave out the cache.
       const cache = terms.cache || earlier?.cache === true

@@ -23,7 +23,7 @@ import {
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { type Subscription, subscriptionsOf } from '../runtime/platform/topics.ts'
+import { type Subscription, listSubscriptions } from '../runtime/platform/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
 export type TakeoverDeps = EndedJobDeps & {
@@ -475,7 +475,7 @@ export class Owners {
 }
 
 function groupName ({ stage, lane }: Owned): string {
-  const [subscription] = subscriptionsOf(stage, { lanes: [lane] })
+  const [subscription] = listSubscriptions(stage, { lanes: [lane] })
   if (subscription === undefined) throw new TypeError(`${stage} reads no topic of lane ${lane}`)
   return subscription.group
 }
@@ -522,7 +522,7 @@ export function createBacklog ({ connection, clientId, clock }: {
     await admin.connect()
     try {
       return await isAnyBehind(admin, (['lookup', 'verify', 'settle'] as const)
-        .flatMap(stage => subscriptionsOf(stage, limits)), idleMs)
+        .flatMap(stage => listSubscriptions(stage, limits)), idleMs)
     } finally {
       await admin.disconnect()
     }

@@ -9,16 +9,16 @@ import type { Clock } from '../runtime/platform/retry.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import { laneOf } from '../runtime/platform/topics.ts'
+import { chooseLane } from '../runtime/platform/topics.ts'
 import {
-  type BlockOptions, coordinatesOf, createBlock, type DuplicateOutcome, listedOutcome, NO_BATCH,
-  NO_FIELDS, type RowOutcome, rowOutcomeOf, withoutVerdict,
+  type BlockOptions, toCoordinates, createBlock, type DuplicateOutcome, listedOutcome, NO_BATCH,
+  NO_FIELDS, type RowOutcome, toRowOutcome, withoutVerdict,
 } from '../jobs/results/block.ts'
 import { SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import {
   type BatchRows, chooseSample, type Chunk, type ChunkLoader, type ChunkMessage, classifyRow,
-  type JobMessages, type JobTerms, jobTermsOf, originalOf, type PreflightCounts,
+  type JobMessages, type JobTerms, toJobTerms, findOriginal, type PreflightCounts,
   type ReadableLists, readChunks, type RowKind,
 } from './read.ts'
 
@@ -84,7 +84,7 @@ async function quoteAndAccept (
   const head = firstEnvelope(unit)
   const policy = await deps.policy(head.tenant)
   if (await isEnded(head, deps, policy.isErased === true)) return nothing
-  const terms = jobTermsOf(head, policy.freshnessMs, deps.batchRows)
+  const terms = toJobTerms(head, policy.freshnessMs, deps.batchRows)
   const { chunks, counts } = await readChunks(unit.messages, {
     terms, loader: deps.loader, lists: deps.lists,
   })
@@ -127,7 +127,7 @@ async function accept (
   head: Normalized, { sample, ...counts }: PreflightCounts & { readonly sample?: QuoteSample },
   policy: TenantPolicy, deps: LookupDeps
 ): Promise<Accepted> {
-  const { service } = coordinatesOf(head)
+  const { service } = toCoordinates(head)
   const { feed } = head
   const { events, lowBalanceMicros, maxActiveJobs } = policy
   const unitPriceMicros = feed?.unitPriceMicros ??
@@ -135,7 +135,7 @@ async function accept (
   return await deps.store.accept(head.tenant, {
     id: head.job,
     service,
-    lane: laneOf(head.totalRows),
+    lane: chooseLane(head.totalRows),
     preflight: {
       ...counts,
       maxQuoteMicros: maxQuoteMicros({ ...counts, unitPriceMicros }),
@@ -202,7 +202,7 @@ function decideOutcome (
     return {
       source: 'duplicate',
       // The row number of the result file, from 1.
-      duplicateOf: originalOf(chunk, row) + 1,
+      duplicateOf: findOriginal(chunk, row) + 1,
       ...isEmail && { email: canonical },
     }
   }
@@ -210,7 +210,7 @@ function decideOutcome (
   if (action !== undefined) return listedOutcome(action, subject, { atMs, freshnessMs })
   const record = chunk.hits[row]
   if (record === undefined) throw new Error(`row ${row} is a cache hit without a record`)
-  return rowOutcomeOf(record, subject, { source: 'cache', freshnessMs })
+  return toRowOutcome(record, subject, { source: 'cache', freshnessMs })
 }
 
 function invalidOutcome (reason: Reason, atMs: number): RowOutcome {
@@ -310,7 +310,7 @@ export async function failJob (
   const blocks = unit.messages.map(message => unknownBlock(message, { atMs, withRows: !rebuilt }))
   return {
     ...refused,
-    emits: [...journalEmissions(entry, laneOf(totalRows)), ...blocks],
+    emits: [...journalEmissions(entry, chooseLane(totalRows)), ...blocks],
     afterProduced: () => announce({ tenant, job }, entry, deps),
   }
 }
@@ -318,11 +318,11 @@ export async function failJob (
 function unknownBlock (
   message: ChunkMessage, { atMs, withRows }: { readonly atMs: number, readonly withRows: boolean }
 ): Emission<'rows.completed'> {
-  const coordinates = coordinatesOf(message.value)
+  const coordinates = toCoordinates(message.value)
   const block = createBlock({ coordinates, batch: NO_BATCH.substitute, ...readInputs(message) })
   const rows = withRows ? coordinates.rows : 0
   for (let row = 0; row < rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
-  return block.emission(laneOf(coordinates.totalRows))
+  return block.emission(chooseLane(coordinates.totalRows))
 }
 
 function readInputs (message: ChunkMessage): Pick<BlockOptions, 'inputs' | 'contacts'> {

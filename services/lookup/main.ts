@@ -1,7 +1,7 @@
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { ContactLists } from '../accounts/contact-lists.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
-import { isSampleTenant, partsOf } from '../accounts/tenant.ts'
+import { isSampleTenant, parseTenant } from '../accounts/tenant.ts'
 import { redisRecordCache } from '../cache/cache.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
 import { optionsPriceMicros } from '../jobs/options.ts'
@@ -17,7 +17,7 @@ import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { boundedCache, type SlotRequest } from '../runtime/platform/limits.ts'
 import { watchRedis } from '../runtime/platform/redis.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { subscriptionsOf } from '../runtime/platform/topics.ts'
+import { listSubscriptions } from '../runtime/platform/topics.ts'
 import { lookupConfig, type LookupConfig } from './config.ts'
 import { decideJob, failJob, type LookupDeps } from './decide.ts'
 import { type BatchRows, ChunkLoader, type ChunkMessage, type JobMessages } from './read.ts'
@@ -299,7 +299,7 @@ async function startLookup (
     policy: connectPolicies(state, config.MAX_ACTIVE_JOBS),
     unitPriceMicros: (tenant, service, options) => {
       if (isSampleTenant(tenant)) return 0
-      const { mode } = partsOf(tenant)
+      const { mode } = parseTenant(tenant)
       return unitPriceMicros(prices, service, mode) +
         optionsPriceMicros(config.OPTION_PRICES, options, mode)
     },
@@ -311,7 +311,7 @@ async function startLookup (
   return await runStage<'lookup'>(stage, {
     ...connected,
     messageCodec: createJobMessageCodec(connected, config),
-    subscriptions: subscriptionsOf('lookup', { lanes: config.LANES }),
+    subscriptions: listSubscriptions('lookup', { lanes: config.LANES }),
   })
 }
 
@@ -339,7 +339,7 @@ export function connectPolicies (
     return {
       freshnessMs: freshnessDays * DAY_MS,
       maxActiveJobs: activeJobs,
-      ...await isErased(partsOf(tenant).orgId) && { isErased: true },
+      ...await isErased(parseTenant(tenant).orgId) && { isErased: true },
       ...events.length > 0 && { events },
       ...lowBalanceMicros !== undefined && { lowBalanceMicros },
     }

@@ -3,18 +3,18 @@ import { createHash, hash } from 'node:crypto'
 import type { ListAction } from '../../schemas/api/contact-lists.ts'
 import { MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS, ROWS_PER_SAMPLE_ROW } from '../../schemas/api/quote.ts'
 import type { Normalized, NormalizedRows } from '../../schemas/types.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { parseTenant } from '../accounts/tenant.ts'
 import { type CachedRecord, isCurrent, type RecordCache } from '../cache/cache.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { QuoteSample } from '../jobs/job.ts'
 import { hasOptions } from '../jobs/options.ts'
-import { type ChunkCoordinates, coordinatesOf } from '../jobs/results/block.ts'
+import { type ChunkCoordinates, toCoordinates } from '../jobs/results/block.ts'
 import { contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import type { Incoming } from '../runtime/engine/stage.ts'
 import { InconsistencyError } from '../runtime/platform/errors.ts'
 import { createFairSlots, eventLoop } from '../runtime/platform/limits.ts'
 import { withTimeout } from '../runtime/platform/retry.ts'
-import { laneOf } from '../runtime/platform/topics.ts'
+import { chooseLane } from '../runtime/platform/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
 export type ChunkMessage = Incoming<'rows.normalized'>
@@ -63,10 +63,10 @@ export type ReadableLists = {
 }
 
 /** The terms common to all chunks of a job, from the envelope of one of them. */
-export function jobTermsOf (
+export function toJobTerms (
   head: Normalized, freshnessMs: number, batchRows: BatchRows
 ): JobTerms {
-  const lane = laneOf(head.totalRows)
+  const lane = chooseLane(head.totalRows)
   return {
     job: head.job,
     lane,
@@ -74,7 +74,7 @@ export function jobTermsOf (
     options: head.options,
     quotedAtMs: head.submittedAt,
     freshnessMs,
-    batchRows: batchRows(lane, coordinatesOf(head).service),
+    batchRows: batchRows(lane, toCoordinates(head).service),
   }
 }
 
@@ -102,7 +102,7 @@ export async function readChunks (
     const next = messages[chunks.length + PREFETCH]
     if (next !== undefined) loader.prefetch(next)
     const { rows, records } = await loader.load(message)
-    const coordinates = coordinatesOf(message.value)
+    const coordinates = toCoordinates(message.value)
     if (coordinates.firstRow !== counts.totalRows) {
       const { chunk, firstRow } = coordinates
       const expected = counts.totalRows
@@ -111,7 +111,7 @@ export async function readChunks (
         ? `rows ${expected}-${firstRow - 1} of job ${terms.job} are missing before chunk ${chunk}`
         : `chunk ${chunk} of job ${terms.job} starts at row ${firstRow}, expected ${expected}`)
     }
-    const { orgId, mode } = partsOf(coordinates.tenant)
+    const { orgId, mode } = parseTenant(coordinates.tenant)
     const listed = await lists?.find(orgId, rows.canonicals) ?? []
     // Only `verify` knows the mail server of a domain, so it answers these rows from the cache.
     const needsMailServer = coordinates.service === 'email-validation' && mode === 'live' &&
@@ -173,14 +173,14 @@ function countRows (chunk: Chunk): PreflightCounts {
 export function classifyRow (chunk: Chunk, row: number): RowKind {
   const { rows, hits } = chunk
   if (rows.canonicals[row] === '') return 'invalid'
-  if (originalOf(chunk, row) >= 0) return 'duplicate'
+  if (findOriginal(chunk, row) >= 0) return 'duplicate'
   const action = chunk.listed[row]
   if (action !== undefined) return action === 'allow' ? 'hit' : 'refused'
   return hits[row] === undefined ? 'toVerify' : 'hit'
 }
 
 /** The index in the job of the original of a row; -1 if the row is not a duplicate. */
-export function originalOf ({ coordinates, duplicates }: Chunk, row: number): number {
+export function findOriginal ({ coordinates, duplicates }: Chunk, row: number): number {
   return duplicates.originals[coordinates.firstRow + row] ?? -1
 }
 
@@ -239,7 +239,7 @@ export class ChunkLoader {
     const loading = this.#loading.get(message)
     if (loading !== undefined) return loading
     const { tenant, totalRows } = message.value
-    const started = eventLoop.yield(laneOf(totalRows), tenant)
+    const started = eventLoop.yield(chooseLane(totalRows), tenant)
       .then(() => openChunk(message, this.#find))
     // The later call sees the failure; until then it may be unhandled.
     started.catch(() => {})
@@ -274,7 +274,7 @@ async function openChunk (message: ChunkMessage, find: RecordCache['find']): Pro
       `${value.rows}`)
   }
   if (value.forceFresh) return { rows, records: [] }
-  const { tenant, service } = coordinatesOf(value)
+  const { tenant, service } = toCoordinates(value)
   const scope = { tenant, service, version: value.tokenVersion, rotated: rows.rotatedTokens }
   return { rows, records: await find(scope, rows.tokens) }
 }

@@ -244,7 +244,7 @@ export function ownerOfExchange (exchange: string): MailOwner | undefined {
 }
 
 /** The value of `mail_provider` for a mail exchange. */
-export function mailProviderOf (exchange: string): string {
+export function findMailProvider (exchange: string): string {
   const owner = ownerOfExchange(exchange)
   return owner === undefined ? 'other' : owner.provider ?? owner.owner
 }

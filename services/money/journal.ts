@@ -4,7 +4,7 @@ import type { Journal } from '../../schemas/types.ts'
 import {
   createMac, type MessageKeySettings, type RecordMac, type SignedRecord,
 } from '../runtime/crypto/mac.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
 
 /** Sequence numbers, both ends inclusive. */
@@ -270,7 +270,7 @@ async function readRows<T> (
 /** The MACs of these rows that are stored. */
 async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set<string>> {
   const stored = new Set<string>()
-  for (const some of batchesOf(rows, ENTRIES_PER_QUERY)) {
+  for (const some of splitBatches(rows, ENTRIES_PER_QUERY)) {
     const macs = streamRows<{ readonly mac: string }>(clickhouse, SELECT_MACS, {
       tenants: [...new Set(some.map(row => row.tenant))],
       seqs: [...new Set(some.map(row => row.seq))],

@@ -155,11 +155,11 @@ export function usdToMicros (text: string): number {
       'most six decimals.')
   }
   const [, whole = '', fraction = ''] = match
-  return microsOf(whole + fraction.padEnd(DECIMALS, '0'))
+  return parseMicros(whole + fraction.padEnd(DECIMALS, '0'))
 }
 
 /** USD micros from digits; throws RangeError unless they are a whole number above 0. */
-export function microsOf (text: string): number {
+export function parseMicros (text: string): number {
   const micros = Number(text)
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(micros) || micros === 0) {
     throw new RangeError(`invalid amount in micros: "${text}". Write a whole number above 0; ` +
@@ -169,7 +169,7 @@ export function microsOf (text: string): number {
 }
 
 /** Micros as USD with all six decimals: `12.500000`. */
-export function usdOf (micros: number): string {
+export function formatUsd (micros: number): string {
   const digits = String(Math.abs(micros)).padStart(DECIMALS + 1, '0')
   const at = digits.length - DECIMALS
   return `${micros < 0 ? '-' : ''}${digits.slice(0, at)}.${digits.slice(at)}`

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Journal } from '../../schemas/types.ts'
-import { batchesOf } from '../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import {
   InfrastructureError, isInfrastructure, orIfUnavailable,
 } from '../runtime/platform/errors.ts'
@@ -267,7 +267,7 @@ export function createOutbox (redis: RedisClient) {
     pending: async (tenant: string): Promise<readonly PendingEntry[]> => {
       const fields = Object.entries(await redis.hgetall(moneyKeys(tenant).wallet))
       return fields.filter(([name]) => pendingSeq(name) !== undefined)
-        .map(([, text]) => ({ ...entryOf(text), text }))
+        .map(([, text]) => ({ ...parseEntry(text), text }))
         .sort((a, b) => a.seq - b.seq)
     },
 
@@ -308,7 +308,7 @@ export function pendingSeq (field: string): number | undefined {
  * integers from 10^14 on as floats.
  * @throws RangeError when an amount is not a safe integer.
  */
-export function entryOf (json: string): Journal {
+export function parseEntry (json: string): Journal {
   const fields = JSON.parse(json) as Record<keyof Journal, string>
   return {
     tenant: fields.tenant,
@@ -372,7 +372,7 @@ export function createTenants (redis: RedisClient) {
   const mark = script(redis, { name: 'activate', source: ACTIVATE, numberOfKeys: 1 })
   const unmark = script(redis, { name: 'deactivate', source: DEACTIVATE, numberOfKeys: 1 })
   const add = async (tenants: readonly string[]): Promise<void> => {
-    for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) {
+    for (const batch of splitBatches(tenants, TENANTS_PER_BATCH)) {
       await redis.sadd(TENANTS_KEY, ...batch)
     }
   }
@@ -383,7 +383,7 @@ export function createTenants (redis: RedisClient) {
     /** Marks tenants as active, and adds them to the list of all. */
     activate: async (tenants: readonly string[]): Promise<void> => {
       await add(tenants)
-      for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) await mark([ACTIVE_KEY], batch)
+      for (const batch of splitBatches(tenants, TENANTS_PER_BATCH)) await mark([ACTIVE_KEY], batch)
     },
 
     /** Tenants that may have pending entries or open jobs, or whose money moved recently. */

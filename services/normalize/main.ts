@@ -11,7 +11,7 @@ import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stag
 import { eventLoop } from '../runtime/platform/limits.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { laneOf, subscriptionsOf } from '../runtime/platform/topics.ts'
+import { chooseLane, listSubscriptions } from '../runtime/platform/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { canonicalEmail, canonicalPhone } from './canonical.ts'
 import { normalizeConfig, type NormalizeConfig } from './config.ts'
@@ -52,7 +52,7 @@ export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
     decide: async (messages) => {
       const decisions: Decision<'normalize'>[] = []
       for (const message of messages) {
-        await eventLoop.yield(laneOf(message.value.totalRows), message.value.tenant)
+        await eventLoop.yield(chooseLane(message.value.totalRows), message.value.tenant)
         decisions.push(await decideChunk(message))
       }
       return decisions
@@ -92,7 +92,7 @@ async function normalizeRows (
     characters += input.length
     if (characters > MAX_CHARACTERS_PER_SLOT) {
       characters = 0
-      await eventLoop.yield(laneOf(value.totalRows), value.tenant)
+      await eventLoop.yield(chooseLane(value.totalRows), value.tenant)
     }
     const result = canonicalize(input, country)
     if (result.ok) canonicals[row] = result.canonical
@@ -107,7 +107,7 @@ function toEmission (value: Submitted, rows: NormalizedRows): Emission<'rows.nor
   const { country: _country, rowsSchema: _schema, sealed: _sealed, ...envelope } = value
   return {
     topic: 'rows.normalized',
-    lane: laneOf(value.totalRows),
+    lane: chooseLane(value.totalRows),
     value: envelope,
     rows,
   }
@@ -128,7 +128,7 @@ async function startNormalize (
     onExpired: () => context.metrics.count('stage_expired_total', { stage: 'normalize' }),
   })
   const messageCodec = createJobMessageCodec(deps, config)
-  const subscriptions = subscriptionsOf('normalize', { lanes: config.LANES })
+  const subscriptions = listSubscriptions('normalize', { lanes: config.LANES })
   const { cachedPolicy } = createOrganizations(deps.state)
   const readWeight = (tenant: string) => cachedPolicy(tenant).weight
   return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf: readWeight })

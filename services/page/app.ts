@@ -8,7 +8,7 @@ import {
   nodeLimits, readClientAddresses, sendDocument,
 } from '../runtime/platform/http-server.ts'
 import { newId } from '../runtime/platform/ids.ts'
-import { networksOf } from '../runtime/platform/networks.ts'
+import { parseNetworks } from '../runtime/platform/networks.ts'
 import { accessLogRoutes } from './access-log.ts'
 import { balanceRoutes } from './balance.ts'
 import { listSections, type PageDeps } from './context.ts'
@@ -41,7 +41,7 @@ type Options = {
 /** Creates the HTTP server of the page without listening; tests inject requests. */
 export function createPage (options: Options): FastifyInstance {
   const { deps, trustedProxies, log, https, connection = CONNECTION_DEFAULTS } = options
-  const proxies = networksOf(trustedProxies, 'TRUSTED_PROXIES')
+  const proxies = parseNetworks(trustedProxies, 'TRUSTED_PROXIES')
   const rules = { trustedProxies, limit: createPublicLimit(connection) }
   const secure = { ...https, ...nodeLimits(connection), minVersion: 'TLSv1.2' }
   const app = Fastify({

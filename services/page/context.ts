@@ -156,13 +156,13 @@ export type Visitor = {
 }
 
 /** The role of a visitor; a link has the rights of an owner. */
-export function roleOf ({ person }: Visitor): Role {
+export function visitorRole ({ person }: Visitor): Role {
   return person?.role ?? 'owner'
 }
 
 /** Whether a visitor has a permission. */
 export function may (visitor: Visitor, permission: Permission): boolean {
-  return mayDo(roleOf(visitor), permission)
+  return mayDo(visitorRole(visitor), permission)
 }
 
 /** How long after an authentication people, and after its use a link, may change secrets. */

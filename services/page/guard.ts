@@ -10,9 +10,10 @@ import { secretDigest, type Session } from '../accounts/sessions.ts'
 import {
   createHttpsRule, PROTECTIVE_HEADERS, type PublicLimit, sendRawResponse,
 } from '../runtime/platform/http-server.ts'
-import { clientAddress, networksOf } from '../runtime/platform/networks.ts'
+import { clientAddress, parseNetworks } from '../runtime/platform/networks.ts'
 import {
-  type Access, choicesIn, field, isPermission, isRecent, may, needsRecent, type PageDeps, roleOf,
+  type Access, choicesIn, field, isPermission, isRecent, may, needsRecent, type PageDeps,
+  visitorRole,
   rolesWith, type Visitor,
 } from './context.ts'
 import { stepUpPath } from './layout.ts'
@@ -99,7 +100,7 @@ export function guardBadPath (
   { raw }: FastifyRequest, reply: FastifyReply, { limit, trustedProxies }: Rules
 ): PageError {
   reply.headers(HEADERS)
-  const address = clientAddress(raw, networksOf(trustedProxies, 'TRUSTED_PROXIES'))
+  const address = clientAddress(raw, parseNetworks(trustedProxies, 'TRUSTED_PROXIES'))
   return publicError(address, reply, limit) ?? new PageError('not_found')
 }
 
@@ -147,7 +148,7 @@ function requireAccess (request: FastifyRequest, visitor: Visitor, access: Acces
   if (!isPermission(access) || kind !== 'customer') throw new PageError('not_found')
   if (!may(visitor, access)) {
     throw new PageError('forbidden', `This needs the role ${rolesWith(access)}; yours is ` +
-      `${roleOf(visitor)}. Ask an owner of your organization.`)
+      `${visitorRole(visitor)}. Ask an owner of your organization.`)
   }
   if (needsRecent(access) && !isRecent(visitor)) throw stepUpError(request, visitor)
 }
@@ -220,7 +221,7 @@ export async function isStillSignedIn (deps: PageDeps, visitor: Visitor): Promis
   const { id, session } = visitor
   if (!await deps.sessions.exists(id)) return false
   const current = await visitorIn(deps, id, session)
-  return current !== undefined && roleOf(current) === roleOf(visitor)
+  return current !== undefined && visitorRole(current) === visitorRole(visitor)
 }
 
 /** Rejects a request from another site, by the headers that browsers add. */
@@ -245,7 +246,7 @@ export function recordPageRequests (app: FastifyInstance, log: AccessLog): void 
         .filter(([, values]) => values.length > 0)
         .map(([name, values]) => [name, values.join(',')])
       const details = { ...mode !== undefined && { mode }, ...Object.fromEntries(fields) }
-      return { ...requesterOf(request.visitor), details }
+      return { ...toRequester(request.visitor), details }
     },
   })
 }
@@ -261,7 +262,7 @@ const SHOWN_DIGITS = 16
  * Who is signed in, for the access log. A link names no person; the beginning of the digest of its
  * session names the browser.
  */
-export function requesterOf ({ id, session: { subject } }: Visitor): Requester {
+export function toRequester ({ id, session: { subject } }: Visitor): Requester {
   const isCustomer = subject.kind === 'customer'
   const person = isCustomer ? subject.person : undefined
   const actor: AccessActor = person === undefined

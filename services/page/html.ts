@@ -1,4 +1,4 @@
-import { usdOf } from '../money/prices.ts'
+import { formatUsd } from '../money/prices.ts'
 
 /** HTML source. Every other text is escaped when a template inserts it. */
 export type Html = { readonly html: string }
@@ -38,7 +38,7 @@ export function count (number: number): string {
 
 /** An amount of USD micros with four decimals, more only where it has them: `$1,234.5000`. */
 export function money (micros: number): string {
-  const [whole = '', fraction = ''] = usdOf(Math.abs(micros)).split('.')
+  const [whole = '', fraction = ''] = formatUsd(Math.abs(micros)).split('.')
   const digits = fraction.replace(/0+$/, '').padEnd(DECIMALS, '0')
   return `${micros < 0 ? '−' : ''}$${COUNT.format(BigInt(whole))}.${digits}`
 }

@@ -16,7 +16,7 @@ import { SERVICE_SLUGS } from '../topology.ts'
 import {
   customerRoutes, type Exchange, field, may, type PageDeps, type Permission, type Visit,
 } from './context.ts'
-import { isStillSignedIn, requesterOf } from './guard.ts'
+import { isStillSignedIn, toRequester } from './guard.ts'
 import { count, html, type Html, time } from './html.ts'
 import {
   attemptTable, breakdown, jobName, jobState, jobTable, MAX_LIVE_JOBS, moneyTable,
@@ -160,7 +160,7 @@ async function recordPreview (
   { accessLog }: PageDeps, { visit, request }: Omit<Exchange, 'reply'>, id: string
 ): Promise<void> {
   await accessLog.append({
-    ...requesterOf(visit.visitor),
+    ...toRequester(visit.visitor),
     action: 'results.previewed',
     target: id,
     address: request.clientAddress,

@@ -1,4 +1,4 @@
-import { hashOf, newApiKey, DEFAULT_SCOPES, WORKSPACE_KEY } from '../accounts/api-keys.ts'
+import { hashSecret, newApiKey, DEFAULT_SCOPES, WORKSPACE_KEY } from '../accounts/api-keys.ts'
 import { accountKey } from '../accounts/records.ts'
 import { tenantOf, type Mode } from '../accounts/tenant.ts'
 import { createClient, type Client } from '../client/client.ts'
@@ -33,7 +33,7 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
 
   async function create (tenant: Tenant): Promise<Connected> {
     const secret = newApiKey(tenant.mode)
-    const hash = hashOf(secret)
+    const hash = hashSecret(secret)
     await redis.hset(recordName(hash), toFields(tenant, secret, now()))
     await redis.pexpire(recordName(hash), KEY_MS)
     const client = createClient({

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Membership } from '../accounts/people.ts'
 import type { SignedIn } from '../accounts/sessions.ts'
 import { field, type PageDeps, type Visit } from './context.ts'
-import { type CookieName, cookieName, findVisitor, requesterOf, sessionIdIn } from './guard.ts'
+import { type CookieName, cookieName, findVisitor, toRequester, sessionIdIn } from './guard.ts'
 import { html, type Html } from './html.ts'
 import { type IdentityProvider, SignInError, type SignInFlow } from './identity-provider.ts'
 import { findNotice, plainPage, sendHtml } from './layout.ts'
@@ -87,7 +87,7 @@ export async function startSession (
   const { id, session } = await sessions.create(subject, authenticatedAtMs)
   // A session whose id is in no cookie yet is of no use.
   await accessLog.append({
-    ...requesterOf({ id, session }), action: 'session.started', address: request.clientAddress,
+    ...toRequester({ id, session }), action: 'session.started', address: request.clientAddress,
   })
   setCookie('session', { request, reply }, id)
 }

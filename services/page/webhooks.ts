@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type AttemptBody, type EndpointBody, EVENT_TYPES } from '../../schemas/api/webhooks.ts'
 import { describeAccess } from '../accounts/access-log/access-log.ts'
-import { usdOf, usdToMicros } from '../money/prices.ts'
+import { formatUsd, usdToMicros } from '../money/prices.ts'
 import {
   choicesIn, customerRoutes, doOnce, type Exchange, field, type PageDeps, type Visit,
 } from './context.ts'
@@ -172,7 +172,7 @@ function createForm (visit: Visit): Html {
 
 function lowBalanceForm (visit: Visit): Html {
   const { lowBalanceMicros } = visit.organization.policy
-  const value = lowBalanceMicros === undefined ? '' : usdOf(lowBalanceMicros)
+  const value = lowBalanceMicros === undefined ? '' : formatUsd(lowBalanceMicros)
   return html`<section><h2>Low balance</h2>
     <p>${lowBalanceMicros === undefined
       ? 'No event reports a low balance.'

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { isPublicAddress } from '../runtime/platform/networks.ts'
 import {
-  callingCodeAt, callingCodeOf, type Plan, planOfCountry, readInternational, ruleFor, splitNumber,
+  callingCodeAt, readCallingCode, type Plan, planOfCountry, readInternational, ruleFor, splitNumber,
   type SplitNumber, typeOfNumber, withoutNationalPrefix,
 } from './plans.ts'
 
@@ -521,7 +521,7 @@ function trimEnd (text: string): string {
  * after pauses; blank without one. Depends on the cell alone, so that a row needs nothing but its
  * input.
  */
-export function extensionOf (input: string, e164: string): string {
+export function readExtension (input: string, e164: string): string {
   const { main, extension } = splitInput(input, e164)
   if (extension !== '') return extension
   const match = PAUSED.exec(main)
@@ -534,7 +534,7 @@ export function extensionOf (input: string, e164: string): string {
  * The number in a cell as it is spelled, if letters of it are dialed: `1-800-GO-FEDEX`; blank if
  * the number `e164` does not end with them. Depends on the cell alone, like the extension.
  */
-export function vanityOf (input: string, e164: string): string {
+export function readVanity (input: string, e164: string): string {
   const { main } = splitInput(input, e164)
   if (dialedWords(main).length === 0) return ''
   const spelled = dialedBy(main.slice(main.search(/[A-Za-z]/))).replaceAll(/\D/g, '')
@@ -783,7 +783,7 @@ function readFromAbroad (digits: string, start: number): SplitNumber | undefined
 
 /** Digits without an international prefix: a national number, or one that has lost its plus. */
 function readNational (digits: string, plan: Plan): Dialed {
-  const callingCode = callingCodeOf(plan)
+  const callingCode = readCallingCode(plan)
   const rest = withoutNationalPrefix(callingCode, plan, digits)
   const national = splitNumber(callingCode, rest)
   if (digits.startsWith(plan.callingCode)) {
@@ -817,7 +817,7 @@ function readNational (digits: string, plan: Plan): Dialed {
  * the prefix was lost, as in the number columns of spreadsheets, or the plus.
  */
 function hasLostPrefix (digits: string, plan: Plan): boolean {
-  return withoutNationalPrefix(callingCodeOf(plan), plan, digits) === digits &&
+  return withoutNationalPrefix(readCallingCode(plan), plan, digits) === digits &&
     ruleFor(plan.formats, digits)?.writesPrefix === true
 }
 

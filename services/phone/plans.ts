@@ -228,7 +228,7 @@ export function isKnownCountry (country: string): boolean {
 }
 
 /** The countries of the calling code of a plan. */
-export function callingCodeOf (plan: Plan): CallingCode {
+export function readCallingCode (plan: Plan): CallingCode {
   const callingCode = callingCodeAt(plan.callingCode, 0)
   if (callingCode !== undefined) return callingCode
   throw new Error(`the library has no calling code ${plan.callingCode}`)

@@ -7,7 +7,7 @@ import { connectJobKeys, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { type ArchivedJob, createArchive } from '../jobs/results/archive.ts'
-import { columnsOf } from '../jobs/results/columns.ts'
+import { listColumns } from '../jobs/results/columns.ts'
 import {
   connectPartnerResults, feedCells, type PartnerResults,
 } from '../jobs/results/partner-results.ts'
@@ -28,7 +28,7 @@ import { createCapacity, createFairSlots, createSerialQueues } from '../runtime/
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { retry, retryForever, sleep } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { subscriptionsOf, topicName } from '../runtime/platform/topics.ts'
+import { listSubscriptions, topicName } from '../runtime/platform/topics.ts'
 import { publishConfig, type PublishConfig } from './config.ts'
 
 export type PublishDeps = {
@@ -222,7 +222,7 @@ async function sendResults (
   { archived: { job, manifest }, feed, key, types, published, signal, onStalled }: Sending
 ): Promise<DeadReason | undefined> {
   const target = { ...feed, key, service: job.service }
-  const columns = columnsOf(job.service)
+  const columns = listColumns(job.service)
   let lost: DeadReason | undefined
   let pieces = 0
   try {
@@ -363,7 +363,7 @@ async function startPublish (
   const stage = createPublishStage(publishDeps(config, { ...connected, keys }))
   const messageCodec = createMessageCodec({ codec: connected.codec, keys })
   return await runStage(stage, {
-    ...connected, messageCodec, subscriptions: subscriptionsOf('publish'),
+    ...connected, messageCodec, subscriptions: listSubscriptions('publish'),
   })
 }
 

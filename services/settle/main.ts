@@ -2,7 +2,7 @@ import type { Completed } from '../../schemas/types.ts'
 import type { Job, Tallied } from '../jobs/job.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
 import type { Archive } from '../jobs/results/archive.ts'
-import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../jobs/results/block.ts'
+import { coordinatesOfHeaders, toTallyBlock, unresolvableBlock } from '../jobs/results/block.ts'
 import {
   archiveEnded, type BlockOrRecord, createRepositories, type EndedJob, readEndRecord,
   remainingSteps, type RemainingSteps, storeBlock,
@@ -14,7 +14,7 @@ import { connectDeps } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import {
   type DeadSource, type Decision, type Emission, type EmittedBy, HeldMessages, type Incoming,
-  type MessageCodec, rowCountOf, type Stage,
+  type MessageCodec, readRowCount, type Stage,
 } from '../runtime/engine/stage.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
@@ -24,7 +24,7 @@ import { failpoint } from '../runtime/platform/failpoint.ts'
 import { boundedCache } from '../runtime/platform/limits.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { subscriptionsOf } from '../runtime/platform/topics.ts'
+import { listSubscriptions } from '../runtime/platform/topics.ts'
 import { FLUSH_EVERY_MS, settleConfig, type SettleConfig } from './config.ts'
 import { finishedTenths } from '../webhooks/event.ts'
 
@@ -253,7 +253,7 @@ async function tally (
   const text = packInlineResults(blocks)
   const keeps = text !== '' && text.length <= MAX_KEPT_CHARACTERS
   const tallied = await store.tallyAll(
-    blocks[0]?.tenant ?? '', blocks.map(tallyBlockOf), { text, keeps })
+    blocks[0]?.tenant ?? '', blocks.map(toTallyBlock), { text, keeps })
   for (const count of tallied) if (count.kind !== 'skip') onCounted?.(count.job)
   const mayWait = keeps && tallied.every(count => count.kind === 'counted' && count.ended)
   return { tallied, mayWait }
@@ -570,7 +570,7 @@ class RemainingRows {
     const arrived = new Map<string, number>()
     for (const { headers } of blocks) {
       const { job = '', totalRows } = headers
-      const rows = (arrived.get(job) ?? 0) + rowCountOf(headers)
+      const rows = (arrived.get(job) ?? 0) + readRowCount(headers)
       arrived.set(job, rows)
       if (rows >= (this.#remaining.get(job) ?? Number(totalRows))) return true
     }
@@ -641,7 +641,7 @@ async function startSettle (
     batch: config.SETTLE_BATCH_MESSAGES,
     batchBytes: config.INSERT_BATCH_BYTES,
   })
-  const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })
+  const subscriptions = listSubscriptions('settle', { lanes: config.LANES })
   return await runStage<'settle'>(stage, {
     ...connected, messageCodec, subscriptions, flushHeldMs: FLUSH_EVERY_MS, flushOnStop: true,
   })

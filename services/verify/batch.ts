@@ -1,19 +1,19 @@
 import type { ListAction } from '../../schemas/api/contact-lists.ts'
 import type { Retry, RetryRows } from '../../schemas/types.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { parseTenant } from '../accounts/tenant.ts'
 import { type CachedRecord, isCurrent, type RecordCache } from '../cache/cache.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { hasOptions } from '../jobs/options.ts'
 import { CHUNK_ROWS } from '../jobs/submit.ts'
 import {
-  type CheckedContact, coordinatesOf, createBlock, listedOutcome, type RowOutcome, rowOutcomeOf,
+  type CheckedContact, toCoordinates, createBlock, listedOutcome, type RowOutcome, toRowOutcome,
   withoutVerdict,
 } from '../jobs/results/block.ts'
 import type { Emission } from '../runtime/engine/stage.ts'
 import type { Clock, Sleep } from '../runtime/platform/retry.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { laneOf } from '../runtime/platform/topics.ts'
+import { chooseLane } from '../runtime/platform/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
 import {
   type Checker, type CheckRequest, type CheckResult, NO_PROVIDER, type Waiting,
@@ -147,7 +147,7 @@ class BatchCheck implements CheckedBatch {
    */
   async #answerListed (positions: Positions): Promise<Positions> {
     const { value, rows: { canonicals } } = this.#batch
-    const { service, mode } = kindOf(value)
+    const { service, mode } = toRequestKind(value)
     // Nothing is asked for rows of test keys.
     if (service !== 'email-validation' || mode === 'test' || positions.length === 0) {
       return positions
@@ -205,7 +205,7 @@ class BatchCheck implements CheckedBatch {
   async #answerOffline (positions: Positions): Promise<Positions> {
     const { value, rows: { tokens, rotatedTokens } } = this.#batch
     const { check, cache } = this.#deps
-    if (check.isOffline?.(kindOf(value)) !== true || rotatedTokens != null) return positions
+    if (check.isOffline?.(toRequestKind(value)) !== true || rotatedTokens != null) return positions
     const result = await this.#checkRows(positions)
     const verdicts = result.kind === 'answered' ? result.verdicts : new Map<number, never>()
     const toRecord = this.#recordMaker()
@@ -298,7 +298,7 @@ class BatchCheck implements CheckedBatch {
     const rows = positions.map(row =>
       ({ row, canonical: canonicals[row] ?? '', tries: waits?.tries[row] ?? 0 }))
     return await this.#deps.check(rows, {
-      ...kindOf(value),
+      ...toRequestKind(value),
       tenant: value.tenant,
       signal: this.#signal,
       isLast: this.#isOver(this.#deps.clock.now()),
@@ -353,7 +353,7 @@ class BatchCheck implements CheckedBatch {
     const { job, freshnessMs } = this.#batch.value
     const source = record.job === job ? 'live' : 'cache'
     this.outcomes[position] =
-      rowOutcomeOf(record, subjectAt(this.#batch, position), { source, freshnessMs })
+      toRowOutcome(record, subjectAt(this.#batch, position), { source, freshnessMs })
   }
 }
 
@@ -371,17 +371,17 @@ function subjectAt ({ value, rows }: VerificationBatch, position: number): Check
 }
 
 /** Service, mode and options of the batch. */
-export function kindOf (
+export function toRequestKind (
   { service, tenant, options }: Retry
 ): Pick<CheckRequest, 'service' | 'mode' | 'options'> {
   return {
-    service: service as ServiceSlug, mode: partsOf(tenant).mode, ...options && { options },
+    service: service as ServiceSlug, mode: parseTenant(tenant).mode, ...options && { options },
   }
 }
 
 /** Tenant, service and tokens for the cache entries of all positions, or of some. */
 function toCacheScope ({ value, rows }: VerificationBatch, positions?: readonly number[]) {
-  const { tenant, service } = coordinatesOf(value)
+  const { tenant, service } = toCoordinates(value)
   const rotated = positions === undefined
     ? rows.rotatedTokens
     : pickRotated(rows.rotatedTokens, positions)
@@ -420,7 +420,7 @@ export function batchEmissions (
   const { value } = batch
   const open = openIn(outcomes)
   if (open.length === 0) return [toBlock(batch, outcomes)]
-  const submitted = submittedOf(batch, open)
+  const submitted = listSubmissions(batch, open)
   const waits = listWaits(batch, open, { waiting, nowMs })
   const isWaiting = batch.rows.waits != null
   // The deadline of the job, or the latest of the usual ones.
@@ -451,7 +451,7 @@ export function batchEmissions (
   const { rowsSchema: _schema, sealed: _sealed, ...envelope } = value
   const retry: Emission<'rows.retry'> = {
     topic: 'rows.retry',
-    lane: laneOf(value.totalRows),
+    lane: chooseLane(value.totalRows),
     service: value.service as ServiceSlug,
     value: { ...envelope, attempt: value.attempt + 1, notBefore, retryDeadline },
     rows: { ...rowsAt(batch.rows, open), waits },
@@ -480,14 +480,14 @@ function listWaits (
 }
 
 /** What vendors have of the rows at these positions. */
-export function submittedOf (
+export function listSubmissions (
   { submissions }: VerificationBatch, open: readonly number[]
 ): readonly VendorSubmission[] {
   return [...new Set(open.flatMap((position) => submissions?.of(position) ?? []))]
 }
 
 function toBlock (batch: VerificationBatch, outcomes: BatchOutcomes): Emission<'rows.completed'> {
-  const coordinates = coordinatesOf(batch.value)
+  const coordinates = toCoordinates(batch.value)
   const block = createBlock({ coordinates, batch: numberBlock(batch.value) })
   const { rows } = batch.rows
   for (let position = 0; position < rows.length; position++) {
@@ -495,7 +495,7 @@ function toBlock (batch: VerificationBatch, outcomes: BatchOutcomes): Emission<'
     const outcome = outcomes[position]
     if (row !== undefined && outcome !== undefined) block.add(row, outcome)
   }
-  return block.emission(laneOf(coordinates.totalRows))
+  return block.emission(chooseLane(coordinates.totalRows))
 }
 
 /**

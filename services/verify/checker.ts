@@ -4,7 +4,7 @@ import {
 } from 'cockatiel'
 import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
 import {
-  addedEvidence, confidenceOf, type Evidence, mergeEvidence, packChecks,
+  addedEvidence, rateConfidence, type Evidence, mergeEvidence, packChecks,
 } from '../cache/evidence.ts'
 import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
 import { hasOptions, optionDate, optionName } from '../jobs/options.ts'
@@ -246,7 +246,7 @@ function mergedVerdict (
     evidence,
     confidence: status === 'unknown'
       ? 0
-      : confidenceOf(claim, addedEvidence(before.evidence, verdict.evidence), confidence),
+      : rateConfidence(claim, addedEvidence(before.evidence, verdict.evidence), confidence),
   }
 }
 

@@ -1,14 +1,14 @@
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { ContactLists } from '../accounts/contact-lists.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { parseTenant } from '../accounts/tenant.ts'
 import { ListsFolder } from '../jobs/lists-folder.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import { sleep, withTimeout } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { subscriptionsOf } from '../runtime/platform/topics.ts'
+import { listSubscriptions } from '../runtime/platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
 import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/checks.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -64,7 +64,7 @@ export function verifyDeps (
       secondLists: config.SECOND_OPINIONS,
       limits: toLimits(config),
       metrics,
-      factories: factoriesOf(config, {
+      factories: createFactories(config, {
         ...parts,
         memory: redisHostMemory(cache, {
           leaseMs: config.SMTP_SESSION_TIMEOUT_MS + SESSION_ENDS_MS, onFault: logCacheFault(log),
@@ -118,11 +118,11 @@ async function startVerify (
     'bus', 'codec', 'state', 'cache', 'clock', 'gate', 'attempts',
   ])
   const messageCodec = createJobMessageCodec(connected, config)
-  const subscriptions = subscriptionsOf('verify', {
+  const subscriptions = listSubscriptions('verify', {
     lanes: config.LANES, services: config.SERVICES,
   })
   const onFault = logCacheFault(context.log)
-  const domains = mailDomainsOf(config, { redis: connected.cache, onFault, lists })
+  const domains = openMailDomains(config, { redis: connected.cache, onFault, lists })
   logDns(domains, context.log).catch(context.fatal)
   logEgresses(config, context.log).catch(context.fatal)
   const { onStop } = context
@@ -147,7 +147,7 @@ function createFindListedDomains (
   lists: Pick<ContactLists, 'hasMailServers' | 'findMailServers'>
 ): FindListedDomains {
   return async (tenant, names) => {
-    const { orgId } = partsOf(tenant)
+    const { orgId } = parseTenant(tenant)
     if (!await lists.hasMailServers(orgId)) return undefined
     const kinds = new Map<string, string>()
     const asked = names.filter(name => !isReserved(name))
@@ -182,8 +182,8 @@ type FactoryParts = {
  * Factories for the built-in providers, presets and those in HTTP_PROVIDERS. A provider loads its
  * data when it is created.
  */
-export function factoriesOf (config: VerifyConfig, parts: FactoryParts = {}): Factories {
-  const { domains = mailDomainsOf(config), lists } = parts
+export function createFactories (config: VerifyConfig, parts: FactoryParts = {}): Factories {
+  const { domains = openMailDomains(config), lists } = parts
   const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
     [`http:${vendor.id}`, () => createVendorProvider(vendor)] as const)
   const presets = [...VENDOR_PRESETS].map(([name, preset]) =>
@@ -262,7 +262,7 @@ type Sharing = {
 }
 
 /** Undefined if DNS_SERVERS is empty: then domains are not checked. */
-export function mailDomainsOf (
+export function openMailDomains (
   config: VerifyConfig, sharing?: Sharing
 ): MailDomains | undefined {
   if (config.DNS_SERVERS?.length === 0) return undefined

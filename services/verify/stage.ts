@@ -7,13 +7,13 @@ import {
   boundedCache, createFairSlots, eventLoop, type FairSlots,
 } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import { laneOf } from '../runtime/platform/topics.ts'
+import { chooseLane } from '../runtime/platform/topics.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
   batchEmissions, cancelledBatch, checkBatch, type CheckDeps, type CheckedBatch, type EmitDeps,
-  kindOf, openIn, submittedOf, type VerificationBatch,
+  toRequestKind, openIn, listSubmissions, type VerificationBatch,
 } from './batch.ts'
 import { NO_PROVIDER } from './checker.ts'
 import type { Submissions } from './provider.ts'
@@ -139,10 +139,10 @@ Promise<BatchDecision> {
     return { completes: [message], emits: [] }
   }
   failpoint('verify.begun')
-  const lane = laneOf(value.totalRows)
+  const lane = chooseLane(value.totalRows)
   await eventLoop.yield(lane, value.tenant)
   const read = { value, rows: message.rows(), deadlineMs }
-  const batch: VerificationBatch = deps.check.takesBatches?.(kindOf(value)) === true
+  const batch: VerificationBatch = deps.check.takesBatches?.(toRequestKind(value)) === true
     ? { ...read, submissions: await deps.submissionsOf?.(read) }
     : read
   const checked = action === 'cancelling'
@@ -154,7 +154,7 @@ Promise<BatchDecision> {
   const emits = batchEmissions(batch, checked, deps)
   const retry = emits.find((emission) => emission.topic === 'rows.retry')
   const isOver = retry === undefined
-  deps.tasks?.record(message, isOver ? [] : submittedOf(batch, openIn(checked.outcomes)))
+  deps.tasks?.record(message, isOver ? [] : listSubmissions(batch, openIn(checked.outcomes)))
   // A batch that ends with its first check has never waited.
   if (isOver && value.attempt === 0) return { completes: [message], emits }
   const { tenant, job } = value

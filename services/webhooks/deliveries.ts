@@ -1,12 +1,12 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import { createHash, randomUUID } from 'node:crypto'
 import type { EventType } from '../../schemas/api/webhooks.ts'
-import { fieldsOf } from '../jobs/job-record.ts'
+import { toFields } from '../jobs/job-record.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
 import { insertDivided, streamRows } from '../runtime/platform/clickhouse.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { topology } from '../topology.ts'
-import { deliveryIdOf, eventIdOf } from './event.ts'
+import { toDeliveryId, deriveEventId } from './event.ts'
 
 /** The delivery of a job event to one destination. */
 export type WebhookDelivery = {
@@ -28,7 +28,7 @@ export type PriorityClass = 'quick' | 'slow'
 
 /** A delivery that this process may attempt until the lease expires. */
 export type DeliveryClaim = {
-  /** Its id: see `deliveryIdOf`. */
+  /** Its id: see `toDeliveryId`. */
   readonly delivery: string
   readonly tenant: string
   readonly job: string
@@ -205,7 +205,7 @@ function createAttempts (redis: RedisClient) {
     /** Up to `limit` of them, in no order, by the name that `forget` takes. */
     unshipped: async (limit: number): Promise<ReadonlyMap<string, Attempt>> => {
       const fields = await redis.hrandfield(ATTEMPTS_KEY, limit, 'WITHVALUES') as string[]
-      return new Map(Object.entries(fieldsOf(fields))
+      return new Map(Object.entries(toFields(fields))
         .map(([name, json]) => [name, JSON.parse(json ?? '') as Attempt]))
     },
 
@@ -233,7 +233,7 @@ function parseClaim (fields: readonly string[], token: string): DeliveryClaim {
 /** The arguments of the scripts that add a delivery, whose id has its event and destination. */
 function toArguments (delivery: WebhookDelivery) {
   const { tenant, job, type, tenth, to } = delivery
-  const id = deliveryIdOf(eventIdOf(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
+  const id = toDeliveryId(deriveEventId(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
   // Receivers are the hosts of each tenant, and its endpoints; a digest, so that Redis has no
   // readable host.
   const name = 'endpoint' in to ? to.endpoint : new URL(to.webhookUrl).host
@@ -254,7 +254,7 @@ export type AttemptReason =
 export type Attempt = {
   readonly tenant: string
   readonly job: string
-  /** Id of the delivery: see `deliveryIdOf`. */
+  /** Id of the delivery: see `toDeliveryId`. */
   readonly event: string
   /** From 1, in the order of the attempts. */
   readonly attempt: number
@@ -320,7 +320,7 @@ export function createDeliveryHistory (
     listAll,
     listOfEndpoint: async (tenant, endpoint, { limit, after }) => {
       const { job = '', event = '', attempt = 0 } = after ?? {}
-      const suffix = deliveryIdOf('', endpoint)
+      const suffix = toDeliveryId('', endpoint)
       for (let maxRows = limit; ; maxRows *= PAGE_GROWTH) {
         // The newest row of an attempt comes first.
         const attempts = new Map<string, Attempt>()

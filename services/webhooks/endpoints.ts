@@ -8,7 +8,7 @@ import {
 import {
   type EventSubscription, subscriptionsField, subscriptionsIn,
 } from '../accounts/organizations.ts'
-import { isSampleTenant, type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
+import { isSampleTenant, type Mode, MODES, parseTenant, tenantOf } from '../accounts/tenant.ts'
 import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { type Sleep, sleep as realSleep } from '../runtime/platform/retry.ts'
@@ -163,7 +163,7 @@ function cachedReads<T> (
 
 /** The endpoints of a tenant and the revision of their record. */
 async function readList (records: AccountRecords, keys: OrganizationKeys, tenant: string) {
-  const { orgId, mode } = partsOf(tenant)
+  const { orgId, mode } = parseTenant(tenant)
   const { revision = 0, fields = {} } = await records.readCurrent(recordName(orgId)) ?? {}
   const wrapped = fields[endpointsField(mode)] ?? ''
   if (wrapped === '') return { revision, list: [] }
@@ -183,7 +183,7 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
   return async (
     tenant: string, change: (list: List) => Edited | undefined
   ): Promise<WebhookEndpoint | undefined> => {
-    const { orgId, mode } = partsOf(tenant)
+    const { orgId, mode } = parseTenant(tenant)
     for (;;) {
       const { revision, list } = await readList(records, keys, tenant)
       const edited = change(list)
@@ -211,7 +211,7 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
  * because after a restart old events are emitted again. Clocks may differ by the second that
  * passes before an endpoint is answered.
  */
-export function receiversOf (
+export function findReceivers (
   subscriptions: readonly EventSubscription[], type: EventType, atMs: number
 ): readonly string[] {
   return subscriptions.filter(({ endpoint, events }) => events.includes(type) &&
@@ -232,7 +232,7 @@ export function createSubscriptions (redis: RedisClient, now: () => number = Dat
   })
   return async (tenant: string): Promise<readonly EventSubscription[]> => {
     if (isSampleTenant(tenant)) return []
-    const { orgId, mode } = partsOf(tenant)
+    const { orgId, mode } = parseTenant(tenant)
     return subscriptionsIn((await read(recordName(orgId)))?.fields[subscriptionsField(mode)])
   }
 }

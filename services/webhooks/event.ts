@@ -1,7 +1,7 @@
 import { createHmac, createHash } from 'node:crypto'
 import type { EventBody, EventType } from '../../schemas/api/webhooks.ts'
 import { API_VERSION } from '../../schemas/api/parts.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { parseTenant } from '../accounts/tenant.ts'
 import { secretBytes, signText } from './secrets.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'
 import { jobBody } from '../jobs/job-view.ts'
@@ -12,11 +12,11 @@ import { InconsistencyError } from '../runtime/platform/errors.ts'
  * The body of an event. Equal calls give the same JSON, byte for byte: only progress shows the job
  * as it is now, any other event as it was when it happened.
  */
-export function eventOf (
+export function buildEvent (
   job: Job, { id, type }: { readonly id: string, readonly type: EventType }, header: JobHeader
 ): EventBody {
   const common = {
-    id, api_version: API_VERSION, livemode: partsOf(job.tenant).mode === 'live',
+    id, api_version: API_VERSION, livemode: parseTenant(job.tenant).mode === 'live',
   } as const
   const at = (ms: number) => new Date(ms).toISOString()
   switch (type) {
@@ -101,7 +101,7 @@ const TYPES: Partial<Record<JobStatus, EventType>> = {
 }
 
 /** The event type of a job status; undefined while the job has not ended. */
-export function eventTypeOf (status: string): EventType | undefined {
+export function findEventType (status: string): EventType | undefined {
   return Object.hasOwn(TYPES, status) ? TYPES[status as JobStatus] : undefined
 }
 
@@ -112,7 +112,7 @@ const TENTHS = 10
  * The id of an event: a digest of its job and type, and of progress also of the tenth (1 to 9), so
  * that a repetition makes no second event.
  */
-export function eventIdOf (job: string, type: EventType, tenth = 0): string {
+export function deriveEventId (job: string, type: EventType, tenth = 0): string {
   const name = tenth === 0 ? `${job}\n${type}` : `${job}\n${type}\n${tenth}`
   return `evt_${createHash('sha256').update(name).digest('hex').slice(0, 32)}`
 }
@@ -128,9 +128,9 @@ export function finishedTenths ({ preflight, counts }: Pick<Job, 'preflight' | '
 }
 
 /** The tenth of a progress event of a job; 0 for any other event. */
-export function tenthOf (job: string, event: string): number {
+export function findTenth (job: string, event: string): number {
   for (let tenth = 1; tenth < TENTHS; tenth++) {
-    if (eventIdOf(job, 'job.progress', tenth) === event) return tenth
+    if (deriveEventId(job, 'job.progress', tenth) === event) return tenth
   }
   return 0
 }
@@ -139,7 +139,7 @@ export function tenthOf (job: string, event: string): number {
  * The id of the delivery of an event: the id of the event for the webhook address of the job, and
  * `<event>.<endpoint>` for a webhook endpoint of the organization.
  */
-export function deliveryIdOf (event: string, endpoint = ''): string {
+export function toDeliveryId (event: string, endpoint = ''): string {
   return endpoint === '' ? event : `${event}.${endpoint}`
 }
 
@@ -161,16 +161,16 @@ export function isDeliveryOf (
 ): boolean {
   const { event, endpoint } = partsOfDelivery(delivery.event)
   const { type } = delivery
-  if (endpoint !== '' && type === 'job.progress') return tenthOf(job.id, event) > 0
-  const types = endpoint === '' ? [eventTypeOf(job.status)] : eventTypesOf(job)
-  return types.includes(type) && eventIdOf(job.id, type) === event
+  if (endpoint !== '' && type === 'job.progress') return findTenth(job.id, event) > 0
+  const types = endpoint === '' ? [findEventType(job.status)] : listEventTypes(job)
+  return types.includes(type) && deriveEventId(job.id, type) === event
 }
 
 /** The types of the events that a job has had, but for progress. */
-export function eventTypesOf (
+export function listEventTypes (
   { status, lowBalance }: Pick<Job, 'status' | 'lowBalance'>
 ): readonly EventType[] {
-  const ended = eventTypeOf(status)
+  const ended = findEventType(status)
   return [
     'job.accepted',
     ...lowBalance === undefined ? [] : ['balance.low'] as const,

@@ -58,7 +58,7 @@ export function webhookUrlError (text: string, rules: WebhookRules): string | un
 }
 
 /** The same URL in ASCII, with the host as punycode (RFC 3492). */
-export function asciiUrlOf (text: string): string {
+export function toAsciiUrl (text: string): string {
   return /[^!-~]/.test(text) ? new URL(text).href : text
 }
 

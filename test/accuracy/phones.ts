@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { canonicalPhone } from '../../services/normalize/canonical.ts'
 import { describePhone } from '../../services/phone/plans.ts'
-import { rowOutcomeOf } from '../../services/jobs/results/block.ts'
+import { toRowOutcome } from '../../services/jobs/results/block.ts'
 import { createNumberingPlanProvider } from '../../services/verify/providers/numbering-plan.ts'
 import { loadRangeData, splitPlace } from '../../services/verify/providers/range-data.ts'
 import { measure, type AccuracyRow } from './row.ts'
@@ -296,7 +296,7 @@ export async function measureNumbers (): Promise<readonly AccuracyRow[]> {
     }
     const { canonical } = result
     const [answer] = await provider.check([{ row: 0, canonical }], options)
-    const { status, fields, contact } = rowOutcomeOf(
+    const { status, fields, contact } = toRowOutcome(
       { ...answer!.verdict, checkedAtMs: 0 },
       { service: 'phone-validation', canonical, copies: 0 },
       { source: 'live', freshnessMs: 0 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { hashOf } from '../../services/accounts/api-keys.ts'
+import { hashSecret } from '../../services/accounts/api-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
@@ -134,7 +134,7 @@ describe('in the topic of accounts', () => {
       expect(await accounts.areShipped()).toBe(true)
       return key.secret
     })
-    const name = `key:${hashOf(secret)}`
+    const name = `key:${hashSecret(secret)}`
     const records = (await adversary.capture('accounts')).filter(({ key }) => String(key) === name)
     const [working, revoked] = [records[0]!, records.at(-1)!]
     const newer = await adversary.changed(revoked, account => ({

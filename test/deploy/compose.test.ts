@@ -1,7 +1,7 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { versionOf } from '../../deploy/local/parts.ts'
+import { readVersion } from '../../deploy/local/parts.ts'
 import { LIMITS_RIGHTS } from '../../deploy/local/access.ts'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { normalizeConfig } from '../../services/normalize/config.ts'
@@ -167,9 +167,9 @@ describe('compose.yaml', () => {
   })
 
   it('runs the versions that are tested here', () => {
-    expect(model.services.kafka?.image).toContain(`apache/kafka:${versionOf('kafka')}@`)
+    expect(model.services.kafka?.image).toContain(`apache/kafka:${readVersion('kafka')}@`)
     expect(model.services.registry?.image)
-      .toBe(`apicurio/apicurio-registry-kafkasql:${versionOf('registry')}`)
+      .toBe(`apicurio/apicurio-registry-kafkasql:${readVersion('registry')}`)
     const containers = readFileSync(join(root, 'deploy/local/containers.ts'), 'utf8')
     for (const name of ['kafka', 'redis-state', 'redis-cache', 'clickhouse']) {
       const [version, digest] = model.services[name]?.image.split('@') ?? []

@@ -9,7 +9,7 @@ import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/job-record.ts'
 import { LEADER_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { type Balance, createOutbox, createWallet } from '../../services/money/wallet.ts'
-import { homeOf, mastersOf, serversOf } from '../../services/runtime/platform/redis.ts'
+import { findHome, listMasters, listServers } from '../../services/runtime/platform/redis.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { runAudit } from '../support/audit.ts'
 import { createDatabase } from '../support/clickhouse/database.ts'
@@ -60,7 +60,7 @@ async function startCells () {
   }))
   const redis = await servers.connect()
   /** The port of the server of a key. */
-  const portOf = (key: string) => Number(homeOf(redis, key).split(':').at(-1))
+  const portOf = (key: string) => Number(findHome(redis, key).split(':').at(-1))
   const residents = await createResidents(env, servers.ports, portOf)
   const outbox = createOutbox(redis)
   /** Resolves when everything that was moved is in the journal. */
@@ -116,7 +116,7 @@ const guards = (residents: readonly Resident[]) =>
 /** Resolves once the tenants are unlocked for the present runs of their servers. */
 async function unlocked (residents: readonly Resident[]): Promise<void> {
   await until('unlocked tenants', async () => {
-    const servers = await serversOf(cells.redis)
+    const servers = await listServers(cells.redis)
     const found = await guards(residents)
     return residents.every(({ wallet }, index) => {
       const [run, frozen] = found[index] ?? []
@@ -229,7 +229,7 @@ describe('an organization that moves to another server', () => {
     expect(answers.filter(({ status }) => status === 202).length).toBeGreaterThan(5)
     // This process learns of the move from its first command.
     await run(mover)
-    await mastersOf(cells.redis)
+    await listMasters(cells.redis)
     expect(cells.portOf(mover.wallet)).toBe(to)
     await until('the end of all jobs', async () => {
       const fields = await cells.redis.hkeys(mover.wallet)

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
-import { lagsOf } from '../../services/runtime/kafka/admin.ts'
+import { fetchLags } from '../../services/runtime/kafka/admin.ts'
 import { fetchSamples } from '../../services/runtime/platform/metrics.ts'
 import { withBrokers } from '../../services/admin/deps.ts'
 import { mixedPhones } from '../bench/jobs.ts'
@@ -72,7 +72,7 @@ describe('a big job whose checks are suspended and resumed', () => {
 
 /** Of one group: others may commit at any time. */
 const offsetsOf = async (group: string) =>
-  (await withBrokers(environment.env, admin => lagsOf(admin))).filter(one => one.group === group)
+  (await withBrokers(environment.env, admin => fetchLags(admin))).filter(one => one.group === group)
 
 describe('a replay', () => {
   const words = ['replay', '--stage', 'settle', '--group', 'settle.bulk', '--from', 'beginning']

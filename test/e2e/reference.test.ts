@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../schemas/api/webhooks.ts'
-import { eventIdOf } from '../../services/webhooks/event.ts'
+import { deriveEventId } from '../../services/webhooks/event.ts'
 import type { OpenApiDocument, Operation } from '../../services/ingest/openapi.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { startGuideEnvironment } from '../support/guides/environment.ts'
@@ -64,7 +64,7 @@ describe('the samples of the reference', () => {
           BASE: environment.baseUrl,
           KEY: isCancel ? environment.keys.test : environment.keys.live,
           JOB: jobs[operation.operationId] ?? job,
-          DELIVERY: eventIdOf(job, EVENT_TYPES[0]),
+          DELIVERY: deriveEventId(job, EVENT_TYPES[0]),
           ENDPOINT: operation.operationId === 'deleteWebhookEndpoint' ? deletable : endpoint,
         })
       return { id: operation.operationId, status, errors, lacking: lackingIn(out, operation) }
@@ -101,7 +101,7 @@ describe('the samples of the reference', () => {
         erasableId: await endedJob(),
         endpointId: await webhookEndpoint(),
         deletableId: await webhookEndpoint(),
-        deliveryId: eventIdOf(job, EVENT_TYPES[0]),
+        deliveryId: deriveEventId(job, EVENT_TYPES[0]),
       })
     expect({ status, errors }).toEqual({ status: 0, errors: '' })
     expect(out).toMatch(/^completed \d+ \d+$/m)

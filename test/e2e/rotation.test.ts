@@ -17,7 +17,7 @@ import {
   createOrganizationKeyStore, wrappingKeyId,
 } from '../../services/accounts/organization-keys.ts'
 import {
-  processesWithout, readRootKeyHolders, rootIdOf,
+  processesWithout, readRootKeyHolders, readRootId,
 } from '../../services/runtime/crypto/root-keys.ts'
 import { splitJobKey } from '../../services/jobs/job-keys.ts'
 import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'
@@ -55,7 +55,7 @@ async function keysOfJob (
   const id = wrappingKeyId(splitJobKey(wrapped ?? Buffer.alloc(0)).results)
   const keys = await createOrganizationKeyStore(redis).read(orgId)
   const key = keys.find(one => one.class === 'results' && id === `results.${one.version}`)
-  return [id, rootIdOf(key?.wrapped ?? Buffer.alloc(0))]
+  return [id, readRootId(key?.wrapped ?? Buffer.alloc(0))]
 }
 
 const env = stackEnv() as Settings

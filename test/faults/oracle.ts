@@ -6,7 +6,7 @@ import { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { ApiError, type JobStatusResource, type ResultRow } from '../../services/client/client.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
-import { kafkaConnectionOf } from '../../services/runtime/kafka/connection.ts'
+import { toKafkaConnection } from '../../services/runtime/kafka/connection.ts'
 import {
   commonConfig, kafkaKeys, loadConfig, pick,
 } from '../../services/runtime/platform/config.ts'
@@ -239,7 +239,7 @@ const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
 
 /** Messages in all dead-letter topics. */
 export async function countDead ({ env }: FaultStack): Promise<number> {
-  return await withAdmin(kafkaConnectionOf(loadConfig(kafkaConfig, env)), async admin => {
+  return await withAdmin(toKafkaConnection(loadConfig(kafkaConfig, env)), async admin => {
     const there = new Set(await admin.listTopics())
     const topics = STAGES.map(deadTopic)
       .filter(topic => there.has(topic))

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, mkdirSync, rmSync } from 'node:fs'
-import { makeSecure, openAccess, signInOf, type EnvOfStages } from '../../deploy/local/access.ts'
+import { makeSecure, openAccess, signInEnv, type EnvOfStages } from '../../deploy/local/access.ts'
 import { clickhousePart } from '../../deploy/local/clickhouse.ts'
 import { kafkaParts } from '../../deploy/local/kafka.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
@@ -54,7 +54,7 @@ async function describe (
   const fronts = registry.front === undefined ? [] : [registry.front]
   const trust: Readonly<Record<string, string>> =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
-  const envByStage: EnvOfStages = access === undefined ? {} : signInOf(access, addresses)
+  const envByStage: EnvOfStages = access === undefined ? {} : signInEnv(access, addresses)
   const managed: Readonly<Record<string, string>> = tokens === undefined
     ? {}
     : {

@@ -9,7 +9,7 @@ import type {
   Decision, Incoming, MessageCodec, Stage,
 } from '../../services/runtime/engine/stage.ts'
 import {
-  logicalTopic, messageKey, subscriptionsOf, topicName,
+  logicalTopic, messageKey, listSubscriptions, topicName,
 } from '../../services/runtime/platform/topics.ts'
 import { createMemoryBus } from '../support/kafka/memory-bus.ts'
 
@@ -129,7 +129,7 @@ it('a stage decides; the engine reads, sends, dead-letters and commits', async (
     messageCodec: openCodec,
     metrics: createMetrics(),
     log: createLog('guide', { level: 'silent' }),
-    subscriptions: subscriptionsOf('normalize'),
+    subscriptions: listSubscriptions('normalize'),
     sleep: async () => {},
   })
   await bus.idle()

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type RecordCache, redisRecordCache } from '../../services/cache/cache.ts'
 import { packChecks } from '../../services/cache/evidence.ts'
-import { keyPrefixOf } from '../../services/cache/tokens.ts'
+import { buildKeyPrefix } from '../../services/cache/tokens.ts'
 import { redisSharedDomains } from '../../services/verify/providers/mail-domains.ts'
 import { startRedis } from '../support/redis/redis.ts'
 import { cachedRecord } from '../support/stage-messages.ts'
@@ -55,7 +55,7 @@ describe('the cache in Redis', () => {
     await cache.store(scope, Buffer.concat(tokens.slice(0, 2)), [
       cachedRecord({ fields: {} }), cachedRecord({ fields: {}, evidence }),
     ])
-    const texts = (await redis.mget(await redis.keys(`${keyPrefixOf(scope)}*`))).toSorted()
+    const texts = (await redis.mget(await redis.keys(`${buildKeyPrefix(scope)}*`))).toSorted()
     const { status, reason, confidence, checkedAtMs, job } = cachedRecord()
     const plain = [status, reason, confidence, {}, checkedAtMs, job]
     expect(texts).toEqual([[...plain, evidence], plain].map(entry => JSON.stringify(entry)))
@@ -81,7 +81,7 @@ describe('the cache in Redis', () => {
 async function foundIn (text: string) {
   const scope = scopeOf('org_12.live')
   const [token = Buffer.alloc(16)] = tokens
-  await redis.set(Buffer.concat([Buffer.from(keyPrefixOf(scope)), token]), text)
+  await redis.set(Buffer.concat([Buffer.from(buildKeyPrefix(scope)), token]), text)
   const [first, again] = await cache.find(scope, Buffer.concat([token, token]))
   expect(again).toEqual(first)
   return first
@@ -103,7 +103,7 @@ describe('records of jobs whose tokens are of different versions', () => {
     expect(await cache.find(scopeOf('org_9.live'), old)).toEqual([undefined, undefined])
     const lasting = await Promise.all([['1', oldB], ['2', newB]].map(async ([version, token]) =>
       await redis.pttl(Buffer.concat([
-        Buffer.from(keyPrefixOf({ ...before, version: String(version) })), token as Buffer,
+        Buffer.from(buildKeyPrefix({ ...before, version: String(version) })), token as Buffer,
       ]))))
     expect(lasting.map(ms => Math.ceil(ms / DAY_MS))).toEqual([3, 90])
   })
@@ -124,7 +124,7 @@ describe('leases in Redis', () => {
     await cache.release(scope, both, 'job_1')
     expect(await cache.claim(scope, third, claimOf('job_1'))).toEqual(['leased'])
     expect(await cache.claim(scope, others, claimOf('job_2'))).toEqual(['mine', 'mine'])
-    const [key = ''] = await redis.keys(`${keyPrefixOf(scope)}*`)
+    const [key = ''] = await redis.keys(`${buildKeyPrefix(scope)}*`)
     const leftMs = await redis.pttl(key)
     expect(leftMs).toBeGreaterThan(0)
     expect(leftMs).toBeLessThanOrEqual(LEASE_MS)
@@ -148,7 +148,7 @@ describe('leases in Redis', () => {
       .toEqual(['mine', cachedRecord()])
     expect(await cache.claim(scope, both, claimOf('job_2', picky)))
       .toEqual(['leased', cachedRecord()])
-    await redis.set((await redis.keys(`${keyPrefixOf(scope)}*`))[0] ?? '', 'of another release')
+    await redis.set((await redis.keys(`${buildKeyPrefix(scope)}*`))[0] ?? '', 'of another release')
     // Both read it before one of them replaces it.
     const answers = await Promise.all(['job_3', 'job_4'].map(async job =>
       (await cache.claim(scope, both, claimOf(job, picky))).filter(answer => answer === 'mine')))
@@ -211,7 +211,7 @@ describe('offers in Redis', () => {
     expect(await cache.find(scope, all)).toEqual(expected.with(2, undefined))
     const other = tokens.map(() => cachedRecord({ job: 'job_4' }))
     expect(await cache.offer(scope, all, { records: other, usable })).toEqual(expected)
-    const lasting = await Promise.all((await redis.keys(`${keyPrefixOf(scope)}*`)).map(
+    const lasting = await Promise.all((await redis.keys(`${buildKeyPrefix(scope)}*`)).map(
       async (key) => await redis.pttl(key)))
     expect(lasting.filter((ms) => ms > 89 * DAY_MS)).toHaveLength(299)
   })

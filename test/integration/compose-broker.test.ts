@@ -9,7 +9,7 @@ import { findDifferences } from '../../deploy/provision/check.ts'
 import { createTopics } from '../../deploy/provision/topics.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import {
-  kafkaOptionsOf, type KafkaConnection, kafkaTypeOf,
+  toKafkaOptions, type KafkaConnection, kafkaErrorType,
 } from '../../services/runtime/kafka/connection.ts'
 import { DEFAULT_PARTITIONS } from '../../services/runtime/platform/topics.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
@@ -92,7 +92,7 @@ afterAll(() => broker?.close())
 /** `done`, or the name of the error that the broker answered a message with. */
 async function sent (connection: KafkaConnection, topic: string): Promise<string> {
   const kafka = new Kafka({
-    ...kafkaOptionsOf(connection), logLevel: logLevel.NOTHING, retry: { retries: 2 },
+    ...toKafkaOptions(connection), logLevel: logLevel.NOTHING, retry: { retries: 2 },
   })
   const producer = kafka.producer({ allowAutoTopicCreation: false })
   try {
@@ -100,7 +100,7 @@ async function sent (connection: KafkaConnection, topic: string): Promise<string
     await producer.send({ topic, messages: [{ key: 'key', value: null }] })
     return 'done'
   } catch (error) {
-    return kafkaTypeOf(error) || (error as Error).name
+    return kafkaErrorType(error) || (error as Error).name
   } finally {
     await producer.disconnect()
   }

@@ -3,7 +3,7 @@ import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/job-record.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
-import { rowCountOf } from '../../services/runtime/engine/stage.ts'
+import { readRowCount } from '../../services/runtime/engine/stage.ts'
 import { runAudit } from '../support/audit.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { connectAll } from '../support/stacks/connected.ts'
@@ -139,7 +139,7 @@ describe('a letter whose rows have ended without a verdict', () => {
     await producer.send(others.map(part => onceMore(part)))
 
     const job = await client.waitForEnd(id)
-    const lost = rowCountOf(first.headers)
+    const lost = readRowCount(first.headers)
     expect([job.status, job.successRecords, job.failedRecords])
       .toEqual(['completed', 250 - lost, lost])
     expect(job.chargedMicros).toBe((250 - lost) * (job.maxQuoteMicros / 250))

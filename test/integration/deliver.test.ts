@@ -9,7 +9,7 @@ import {
 import { createClient, type Client } from '../../services/client/client.ts'
 import { verifyWebhook } from '../../services/client/verify-webhook.ts'
 import { type Attempt, createDeliveries } from '../../services/webhooks/deliveries.ts'
-import { eventIdOf } from '../../services/webhooks/event.ts'
+import { deriveEventId } from '../../services/webhooks/event.ts'
 import { createDemo, type Demo } from '../../services/admin/demo.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
@@ -114,7 +114,7 @@ async function startJob (does: string, host = '127.0.0.1') {
     webhook_url: `http://${host}:${receiver.port}${path}`,
     metadata: { a: 'b' },
   })
-  return { id, path, event: eventIdOf(id, 'job.completed') }
+  return { id, path, event: deriveEventId(id, 'job.completed') }
 }
 
 async function historyOf (job: string, length: number): Promise<readonly Attempt[]> {
@@ -294,11 +294,11 @@ describe.concurrent('the interface', () => {
     }
     const unknown = [404, 'job_not_found']
     expect(await codes(id, event, demo.keys.live)).toEqual([unknown, unknown])
-    const other = eventIdOf(id, 'job.failed')
+    const other = deriveEventId(id, 'job.failed')
     expect(await codes(id, other)).toEqual([[200, undefined], [404, 'not_found']])
     const silent = await client.createJob({ service: 'phone-validation', inputs: ['no'] })
     await client.waitForEnd(silent.id)
-    expect(await codes(silent.id, eventIdOf(silent.id, 'job.completed')))
+    expect(await codes(silent.id, deriveEventId(silent.id, 'job.completed')))
       .toEqual([[200, undefined], [404, 'not_found']])
   })
 })
@@ -406,7 +406,7 @@ describe.concurrent('webhook endpoints', () => {
     expect(await customer.deliveries(ids[1]!)).toEqual([newest])
     await customer.resend(ids[1]!, newest!.deliveryId)
     const [, , again] = await receiver.until(3, endpoint.path)
-    expect(again?.headers['webhook-id']).toBe(eventIdOf(ids[1]!, 'job.completed'))
+    expect(again?.headers['webhook-id']).toBe(deriveEventId(ids[1]!, 'job.completed'))
     await eventually(async () => {
       expect((await list()).map(({ attempt }) => attempt)).toEqual([2, 1, 1])
     })

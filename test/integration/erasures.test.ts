@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { createErasures, queueErasure, requestErasure } from '../../services/jobs/erasures.ts'
 import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/job-record.ts'
-import { tombstoneTermsOf } from '../../services/jobs/wrapped-keys.ts'
+import { parseTombstoneTerms } from '../../services/jobs/wrapped-keys.ts'
 import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
@@ -44,7 +44,7 @@ describe('the request to erase a job', () => {
     expect([await redis.get(erased), await redis.pexpiretime(erased), await redis.exists(dataKey)])
       .toEqual(['1', AT_MS + ACCEPTED_KEY_MS, 0])
     expect(sent).toMatchObject([{ topic: 'job.keys', key: JOB, value: null }])
-    expect(tombstoneTermsOf({ headers: sent[0]?.headers ?? {}, timestampMs: 7 }))
+    expect(parseTombstoneTerms({ headers: sent[0]?.headers ?? {}, timestampMs: 7 }))
       .toEqual({ atMs: AT_MS, cache: true })
     expect(await erasures.requested(10)).toEqual([{ ...request, cache: true }])
   })
@@ -172,5 +172,5 @@ it('the metrics count erasures by phase until complete, with the age of the olde
 })
 
 it('a tombstone of an older release has the time of the brokers', () => {
-  expect(tombstoneTermsOf({ headers: {}, timestampMs: 7 })).toEqual({ atMs: 7, cache: false })
+  expect(parseTombstoneTerms({ headers: {}, timestampMs: 7 })).toEqual({ atMs: 7, cache: false })
 })

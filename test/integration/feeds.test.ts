@@ -1,6 +1,6 @@
 import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { keyIdOf, partnerKeyOf } from '../../schemas/feeds/seal.ts'
+import { deriveKeyId, parsePartnerKey } from '../../schemas/feeds/seal.ts'
 import { publishDeps } from '../../services/publish/main.ts'
 import { topicNames, withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
@@ -82,7 +82,7 @@ describe('the feeds on real parts', () => {
     await eventually(() => expect(taken(one.name)).toHaveLength(1))
     const rotate = async (graceMs: number) => {
       const rotated = await withWorkspace(env, ({ partners }) => partners.rotate(one.name, graceMs))
-      return partnerKeyOf(rotated?.key ?? '')
+      return parsePartnerKey(rotated?.key ?? '')
     }
     const fresh = await rotate(3_600_000)
     await sendTo(one, ['+12127365005'], fresh)
@@ -106,7 +106,7 @@ describe('the feeds on real parts', () => {
       const one = await createTestPartner(env)
       const rotated = await withWorkspace(env, ({ partners }) =>
         partners.rotate(one.name, 3_600_000))
-      const fresh = partnerKeyOf(rotated?.key ?? '')
+      const fresh = parsePartnerKey(rotated?.key ?? '')
       const events: string[] = []
       const listen = async (...keys: readonly Buffer[]) => {
         const feed = await one.connect(...keys)
@@ -116,8 +116,9 @@ describe('the feeds on real parts', () => {
       const connected = [await listen(fresh), await listen(fresh, one.key)]
       await sendTo(one, ['+12127365009'], Buffer.alloc(32))
       await eventually(() => expect(events.toSorted()).toEqual([
-        expect.stringContaining(`sealed with key ${keyIdOf(one.key)}, but FEED_KEY contains only ` +
-          keyIdOf(fresh)),
+        expect.stringContaining(
+          `sealed with key ${deriveKeyId(one.key)}, but FEED_KEY contains only ` +
+          deriveKeyId(fresh)),
         'opened',
       ]))
       await Promise.all(connected.map(feed => feed.close()))

@@ -4,7 +4,7 @@ import { newJobId } from '../../services/jobs/job.ts'
 import { joinJobKey } from '../../services/jobs/job-keys.ts'
 import { withKeyId } from '../../services/runtime/crypto/key-ring.ts'
 import { createRecordMac } from '../../services/runtime/crypto/mac.ts'
-import { closedKeys, createJobKeyCopy, tombstoneOf } from '../../services/jobs/wrapped-keys.ts'
+import { closedKeys, createJobKeyCopy, toTombstone } from '../../services/jobs/wrapped-keys.ts'
 import { filesWith } from '../support/bytes.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { newOrganization } from '../support/organizations.ts'
@@ -27,7 +27,7 @@ afterAll(async () => {
       'SETTINGS mutations_sync = 1',
     query_params: { tenant },
   })
-  await connected.bus.producer('test').send(sentJobs.map(job => tombstoneOf(tenant, job)))
+  await connected.bus.producer('test').send(sentJobs.map(job => toTombstone(tenant, job)))
 })
 
 /** Jobs with a key in the topic. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createOrganizationKeyStore, rootContextOf, type StoredKey,
+  createOrganizationKeyStore, toRootContext, type StoredKey,
 } from '../../services/accounts/organization-keys.ts'
 import { createRootKeys } from '../../services/runtime/crypto/root-keys.ts'
 import { HOSTED } from '../../services/pipeline/config.ts'
@@ -27,7 +27,7 @@ async function isOpenedBy (
     if (keys === undefined || active === undefined) continue
     const roots = createRootKeys({ setting: keysName, keys: JSON.parse(keys), active })
     for (const purpose of KEY_CLASSES) {
-      const opened = await roots.unwrap(key.wrapped, rootContextOf(orgId, purpose))
+      const opened = await roots.unwrap(key.wrapped, toRootContext(orgId, purpose))
         .catch(() => undefined)
       if (opened !== undefined) return true
     }

@@ -7,7 +7,7 @@ import { createLog } from '../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { createBacklog, Owners, Takeover } from '../../services/ledger/takeover.ts'
 import { createAdminClient } from '../../services/runtime/kafka/client.ts'
-import { lagsOf, TOPOLOGY_GROUPS } from '../../services/runtime/kafka/admin.ts'
+import { fetchLags, TOPOLOGY_GROUPS } from '../../services/runtime/kafka/admin.ts'
 import { createRepositories } from '../../services/jobs/results/finish-job.ts'
 import { createEmitter } from '../../services/runtime/engine/stage.ts'
 import { createJobMessageCodec } from '../../services/jobs/message-codec.ts'
@@ -42,7 +42,7 @@ async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () 
   const messageCodec = createJobMessageCodec(connected, rootKeysIn(env))
   const admin = createAdminClient({ brokers }, 'owners-test')
   // A coordinator answers nothing while it loads its groups, right after its broker has started.
-  await eventually(() => admin.use(client => lagsOf(client)))
+  await eventually(() => admin.use(client => fetchLags(client)))
   const accepted = await acceptClaimed(store, tenant, {
     ...acceptRequest(job, { freshChecks: 3 }),
     service: 'telegram',
@@ -59,7 +59,7 @@ async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () 
     emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
     owners: new Owners({
       readOffsets: groups => admin.use(client =>
-        lagsOf(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group)))),
+        fetchLags(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group)))),
       now: () => performance.now(),
     }),
     tenants: { active: async () => [{ tenant, sinceMs: 0 }] },

@@ -9,7 +9,7 @@ import { jobKeys } from '../../services/jobs/job-record.ts'
 import { moneyKeys, TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { PAUSED_KEY } from '../../services/runtime/engine/pause.ts'
-import { homeOf } from '../../services/runtime/platform/redis.ts'
+import { findHome } from '../../services/runtime/platform/redis.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { PAUSABLE_STAGES } from '../../services/topology.ts'
 import type { Context } from '../../services/admin/command-line.ts'
@@ -344,7 +344,7 @@ describe('the cells', () => {
     const runs = new Map((await cellsNow()).map(({ address, run }) => [address, run]))
     for (const tenant of tenants.filter(name => name !== unused)) {
       const { wallet } = moneyKeys(tenant)
-      await cluster.hset(wallet, { seq: 3, run: runs.get(homeOf(cluster, wallet)) ?? '' })
+      await cluster.hset(wallet, { seq: 3, run: runs.get(findHome(cluster, wallet)) ?? '' })
     }
     await cluster.hset(moneyKeys(locked).wallet, 'run', 'of another run')
     await cluster.hset(moneyKeys(frozen).wallet, 'frozen', 'the journal has more')
@@ -362,12 +362,12 @@ describe('the cells', () => {
     ]).toEqual([16_384, 12, 1, 1])
     expect(cells.map(({ memoryBytes, persistence, run }) => [memoryBytes > 1e6, persistence, run]))
       .toEqual(cells.map(({ address }) => [true, 'off', runs.get(address)]))
-    const home = homeOf(cluster, moneyKeys(locked).wallet)
+    const home = findHome(cluster, moneyKeys(locked).wallet)
     expect(cells.find(({ lockedTenants }) => lockedTenants > 0)?.address).toBe(home)
     const lines = await run('cells', { terminal: { isTTY: true } })
     expect(lines).toMatch(
       new RegExp(`^${home} .* \u001b\\[31m +1\u001b\\[39m .* MB .* s behind`, 'm'))
-    const other = servers.ports.find(port => `127.0.0.1:${port}` !== homeOf(cluster, TENANTS_KEY))
+    const other = servers.ports.find(port => `127.0.0.1:${port}` !== findHome(cluster, TENANTS_KEY))
     await servers.killNode(other ?? 0)
     expect((await cellsNow()).find(({ address }) => address.endsWith(`:${other}`)))
       .toMatchObject({ memoryBytes: null, persistence: null, run: null, replicas: null })

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { openResult, resultIdOf } from '../../schemas/feeds/seal.ts'
+import { openResult, deriveResultId } from '../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../schemas/types.ts'
 import type { Partner } from '../../services/accounts/partners.ts'
 import { connectRejections } from '../../services/feed/contact.ts'
 import { createPartnerFeed, type PartnerFeedDeps } from '../../services/feed/partner-feeds.ts'
 import { createMarkStore, type Marks } from '../../services/feed/replay-guard.ts'
 import type { Refusal } from '../../services/jobs/job.ts'
-import { cursorsKeyOf } from '../../services/jobs/job-record.ts'
+import { cursorsKey } from '../../services/jobs/job-record.ts'
 import type { Submission, Submitted } from '../../services/jobs/submit.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import type { ReplayOutcome } from '../../services/runtime/engine/dead-letters.ts'
@@ -132,7 +132,7 @@ async function createScenario (given: Given = {}) {
     await marks.write(place, { since: -1, offset, changed, forgotten: [] })
   }
   if (given.position !== undefined) {
-    await redis.hset(cursorsKeyOf(place.tenant, place), 'whatsapp||', given.position)
+    await redis.hset(cursorsKey(place.tenant, place), 'whatsapp||', given.position)
   }
   const records = newRecords()
   const { requested, commits, redeliveries } = records
@@ -235,7 +235,7 @@ describe('a contact of a feed', () => {
       .toEqual([[`feeds.${partner.name}.finished`, 'c6']])
     const at = '1970-01-01T00:00:00.000Z'
     expect(await openSent(partner, sent[0]!)).toEqual({
-      resultId: resultIdOf(partner.name, 0, 6),
+      resultId: deriveResultId(partner.name, 0, 6),
       reference: 'c6',
       cells: {
         status: 'invalid',
@@ -556,7 +556,7 @@ describe('the replay of a letter', () => {
       'replayed, dead again: undecodable',
     ])
     expect([sent.length, dead.length]).toEqual([1, 1])
-    expect((await openSent(partner, sent[0]!)).resultId).toBe(resultIdOf(partner.name, 0, 1))
+    expect((await openSent(partner, sent[0]!)).resultId).toBe(deriveResultId(partner.name, 0, 1))
   })
 
   it.each([

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../services/accounts/organization-keys.ts'
 import { packChecks } from '../../services/cache/evidence.ts'
 import type { Job } from '../../services/jobs/job.ts'
-import { columnsOf } from '../../services/jobs/results/columns.ts'
+import { listColumns } from '../../services/jobs/results/columns.ts'
 import {
   feedCells, type ResultTarget,
 } from '../../services/jobs/results/partner-results.ts'
@@ -25,7 +25,7 @@ type ContactResult = Parameters<PublishDeps['partnerResults']['send']>[1][number
 
 const key = Buffer.alloc(32)
 const find = async () => ({ types: 'json' } as const)
-const columns = columnsOf('whatsapp')
+const columns = listColumns('whatsapp')
 const row = (number: number) => columns.map(name => {
   if (name === 'row') return String(number)
   return name === 'status' ? 'valid' : ''

@@ -2,7 +2,7 @@ import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Submission, Submitted } from '../../services/jobs/submit.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
-import { feedGroupOf } from '../../services/runtime/platform/topics.ts'
+import { chooseFeedGroup } from '../../services/runtime/platform/topics.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
@@ -140,7 +140,7 @@ describe('a consumer group without commits, as after an upgrade', () => {
     await sendTo(partner, phones(20))
     await eventually(() => expect(taken(before, partner)).toHaveLength(20))
     await before.stop()
-    await withAdmin({ brokers }, admin => admin.deleteGroups([feedGroupOf(partner.name)]))
+    await withAdmin({ brokers }, admin => admin.deleteGroups([chooseFeedGroup(partner.name)]))
     const after = run()
     await sendTo(partner, phones(20, 20))
     await eventually(() => expect(taken(after, partner)).toHaveLength(20))
@@ -150,7 +150,7 @@ describe('a consumer group without commits, as after an upgrade', () => {
         const [ends, commits] = await Promise.all([
           admin.fetchTopicOffsets(topicOf(partner)),
           admin.fetchOffsets({
-            groupId: feedGroupOf(partner.name), topics: [topicOf(partner)],
+            groupId: chooseFeedGroup(partner.name), topics: [topicOf(partner)],
           }),
         ])
         return ends.map(({ partition, high }) => Number(high) - Number(

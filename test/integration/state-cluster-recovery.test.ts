@@ -5,7 +5,9 @@ import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { LostDeliveries } from '../../services/ledger/restore-deliveries.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { homeOf, mastersOf, redisClock, serversOf } from '../../services/runtime/platform/redis.ts'
+import {
+  findHome, listMasters, listServers, redisClock,
+} from '../../services/runtime/platform/redis.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { openSubscriber } from '../../services/runtime/engine/connections.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
@@ -15,7 +17,7 @@ import { ofEach, openRedisCluster, TENANTS } from '../support/redis/redis.ts'
 const { servers, cluster } = await openRedisCluster()
 await keepUnlocked(cluster, await servers.connect())
 
-const nodeOf = (tenant: string) => homeOf(cluster, moneyKeys(tenant).wallet)
+const nodeOf = (tenant: string) => findHome(cluster, moneyKeys(tenant).wallet)
 
 describe('the recovery of a state in a cluster', () => {
   it('locks tenants by the run of their own server', async () => {
@@ -51,12 +53,12 @@ describe('the recovery of a state in a cluster', () => {
   })
 
   it('has a mark of its own on each server', async () => {
-    const all = await serversOf(cluster)
+    const all = await listServers(cluster)
     expect(all.map(({ address }) => address).toSorted())
-      .toEqual((await mastersOf(cluster)).map(({ options }) =>
+      .toEqual((await listMasters(cluster)).map(({ options }) =>
         `${options.host}:${options.port}`).toSorted())
     for (const { keyOf, address, has } of all) {
-      expect([homeOf(cluster, keyOf('mark')), has(keyOf('mark'))]).toEqual([address, true])
+      expect([findHome(cluster, keyOf('mark')), has(keyOf('mark'))]).toEqual([address, true])
     }
   })
 
@@ -133,7 +135,7 @@ describe('the recovery of a state in a cluster', () => {
     // It does not wait for reconnections again.
     expect(second.flatMap(result => result.status === 'rejected' ? [String(result.reason)] : [])
       .filter(text => text.includes('does not respond')).length).toBeGreaterThan(0)
-    expect((await serversOf(cluster)).map(({ address }) => address)).not.toContain(lost)
+    expect((await listServers(cluster)).map(({ address }) => address)).not.toContain(lost)
     const store = createRecoveryStore(cluster)
     const gone = TENANTS.filter(tenant => nodeOf(tenant) === lost)
     expect(await store.fenceWallet(gone[0] ?? '', '1')).toBe('unreachable')

@@ -17,7 +17,7 @@ import { wrappedInRedis } from '../../services/jobs/wrapped-keys.ts'
 import { watchGaps, watchMoney } from '../../services/ledger/meters.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createOutbox, createTenants, createWallet } from '../../services/money/wallet.ts'
-import { homeOf, watchRedis } from '../../services/runtime/platform/redis.ts'
+import { findHome, watchRedis } from '../../services/runtime/platform/redis.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
@@ -32,7 +32,7 @@ await keepUnlocked(cluster, await servers.connect())
 
 afterEach(() => { vi.useRealTimers() })
 
-const nodeOf = (tenant: string) => homeOf(cluster, moneyKeys(tenant).wallet)
+const nodeOf = (tenant: string) => findHome(cluster, moneyKeys(tenant).wallet)
 
 describe('the state in a cluster', () => {
   it('has the tenants on all nodes, and each job finds all its keys on one', async () => {

@@ -12,7 +12,7 @@ import { provision } from '../../deploy/provision.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { withBrokers } from '../../services/admin/deps.ts'
 import { createClient } from '../../services/client/client.ts'
-import { lagsOf } from '../../services/runtime/kafka/admin.ts'
+import { fetchLags } from '../../services/runtime/kafka/admin.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import { runAudit } from '../support/audit.ts'
 import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
@@ -138,7 +138,7 @@ it('deployments with different prefixes share brokers and see nothing of each ot
   expect(other.job.status).toBe('completed')
   expect((await runAudit(secondEnv, {})).breaches).toEqual([])
   expect(await first.breaches()).toEqual([])
-  const lags = await withBrokers(secondEnv, admin => lagsOf(admin))
+  const lags = await withBrokers(secondEnv, admin => fetchLags(admin))
   expect(lags.filter(({ lag }) => lag > 0)).toEqual([])
   expect(lags.filter(({ offset }) => offset > 0).map(({ group }) => group))
     .toEqual(expect.arrayContaining(['lookup.small', 'settle.small', 'ledger']))

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
-import { logFileOf } from '../../deploy/local/process.ts'
+import { logPath } from '../../deploy/local/process.ts'
 import { STAGES as ALL_STAGES } from '../../services/topology.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { installCollector } from '../support/deploy/tools.ts'
@@ -178,7 +178,7 @@ function lost (trace: readonly ExportedSpan[]): readonly ExportedSpan[] {
 type Line = Readonly<Record<string, unknown>>
 
 const linesOf = (process: string): readonly Line[] =>
-  readFileSync(logFileOf({ dataDir: environment.services.dataDir, name: `${process}-1` }), 'utf8')
+  readFileSync(logPath({ dataDir: environment.services.dataDir, name: `${process}-1` }), 'utf8')
     .split('\n').filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Line)
 
 describe('traces', () => {

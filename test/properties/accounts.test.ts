@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi, type MockInstance } from 'vitest'
 import type { Account } from '../../schemas/types.ts'
-import { createApiKeys, hashOf } from '../../services/accounts/api-keys.ts'
+import { createApiKeys, hashSecret } from '../../services/accounts/api-keys.ts'
 import {
   createOrganizationKeyStore, ERASED_FIELD,
 } from '../../services/accounts/organization-keys.ts'
@@ -103,7 +103,7 @@ describe('accounts in a Redis that lost everything', () => {
     await restore()
     expect([await kindOf(good.secret), await kindOf(revoked.secret)]).toEqual(['ok', 'revoked'])
     const after = accounts()
-    const hashes = [hashOf('another'), ...[good, revoked].map(({ secret }) => hashOf(secret))]
+    const hashes = ['another', good.secret, revoked.secret].map(hashSecret)
     expect([...await after.apiKeys.findExisting(hashes)]).toEqual(hashes.slice(1))
     expect([await after.organizations.find(orgId), await after.partners.list()]).toEqual(before)
     expect((await after.apiKeys.list(orgId)).map(({ id }) => id)).toEqual(keys)
@@ -192,7 +192,7 @@ describe('accounts in a Redis that comes back with an old file', () => {
     await startFrom(old)
     // The old file has the revision before the revocation, and this one would be the same.
     const changed = accounts().records.change({
-      name: `key:${hashOf(good.secret)}`, fields: { expiresAt: String(Date.now() + 60_000) },
+      name: `key:${hashSecret(good.secret)}`, fields: { expiresAt: String(Date.now() + 60_000) },
     })
     for (let answers = 0; answers < 3; answers += 1) await redis.ping()
     await restore()

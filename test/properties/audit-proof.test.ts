@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
-import { eventIdOf } from '../../services/webhooks/event.ts'
+import { deriveEventId } from '../../services/webhooks/event.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { post, ZERO_AMOUNTS } from '../../services/money/prices.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { CHAIN_START, extendChain } from '../../services/money/journal.ts'
 import { audit, readSettledState } from '../../services/admin/audit/audit.ts'
-import { jobKeys, recordOf } from '../../services/jobs/job-record.ts'
+import { jobKeys, toRecord } from '../../services/jobs/job-record.ts'
 import { auditIncrementally } from '../../services/admin/audit/incremental.ts'
 import { startRedis } from '../support/redis/redis.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
@@ -83,7 +83,7 @@ function historyOf (
 }
 
 const failedLongAgo = (job: string) => deliveryAttempt({
-  tenant: '', job, event: eventIdOf(job, 'job.completed'), atMs: nowMs - 200 * HOUR_MS,
+  tenant: '', job, event: deriveEventId(job, 'job.completed'), atMs: nowMs - 200 * HOUR_MS,
 })
 
 function partsOf ({ entries, jobs, forged, late }: Stored): ProofDeps {
@@ -282,7 +282,7 @@ it('an audit waits for jobs whose end Redis has lost and the journal has', async
   const job = endedJob({ tenant, ended: false, closed: false })
   const { job: record } = jobKeys(tenant, job.id)
   await redis.hset(wallet, `open:${job.id}`, nowMs)
-  await redis.hset(record, ...recordOf(job), 'journaledSettleSeq', '2')
+  await redis.hset(record, ...toRecord(job), 'journaledSettleSeq', '2')
   const deps = partsOf({ entries: [], jobs: [], forged: [], late: [], wallet: NO_MONEY })
   expect((await readSettledState(deps, tenant, 0)).isSettled).toBe(false)
   const reading = readSettledState(deps, tenant, 60_000)

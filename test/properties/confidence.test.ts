@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { CHECK_OUTCOMES, CHECKS } from '../../schemas/api/services.ts'
 import {
-  confidenceOf, type MadeChecks, packChecks, SUPPORT, type Claim,
+  rateConfidence, type MadeChecks, packChecks, SUPPORT, type Claim,
 } from '../../services/cache/evidence.ts'
 import { REASONS } from '../../schemas/api/verdicts.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
@@ -21,7 +21,7 @@ const stated = fc.integer({ min: 0, max: 100 })
 describe('confidence', () => {
   it('is a whole number from 0 to 100', () => {
     fc.assert(fc.property(claim, made, stated, (...[of, checks, start]) => {
-      const confidence = confidenceOf(of, packChecks(checks), start)
+      const confidence = rateConfidence(of, packChecks(checks), start)
       expect(Number.isInteger(confidence)).toBe(true)
       expect(confidence).toBeGreaterThanOrEqual(start)
       expect(confidence).toBeLessThanOrEqual(100)
@@ -31,8 +31,8 @@ describe('confidence', () => {
   it('is never lowered by a further check, whatever its outcome', () => {
     fc.assert(fc.property(claim, made, name, outcome, (...[of, checks, more, found]) => {
       fc.pre(checks[more] === undefined)
-      const before = confidenceOf(of, packChecks(checks))
-      expect(confidenceOf(of, packChecks({ ...checks, [more]: found })))
+      const before = rateConfidence(of, packChecks(checks))
+      expect(rateConfidence(of, packChecks({ ...checks, [more]: found })))
         .toBeGreaterThanOrEqual(before)
     }), { numRuns: 5_000 })
   })

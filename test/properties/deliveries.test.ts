@@ -3,7 +3,7 @@ import { Workers, type WorkersDeps } from '../../services/deliver/workers.ts'
 import {
   type Attempt, type AttemptRecord, createDeliveries, type DeliveryClaim, type WebhookDelivery,
 } from '../../services/webhooks/deliveries.ts'
-import { eventIdOf } from '../../services/webhooks/event.ts'
+import { deriveEventId } from '../../services/webhooks/event.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
@@ -22,7 +22,7 @@ const deliveryOf = (job: string, host = 'a.example'): WebhookDelivery =>
     type: 'job.completed',
     to: { webhookUrl: `https://${host}/hook?t=1` },
   })
-const eventOf = (job: string) => eventIdOf(job, 'job.completed')
+const eventOf = (job: string) => deriveEventId(job, 'job.completed')
 
 const ask = { priority: 'quick' as const, limit: 100, leaseMs: 60_000, tenantSlots: 2_000 }
 const jobsOf = (claims: readonly DeliveryClaim[]) => claims.map(({ job }) => job)

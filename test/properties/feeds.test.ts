@@ -6,7 +6,7 @@ import { newJobId } from '../../services/jobs/job.ts'
 import type { Submission, Submitted } from '../../services/jobs/submit.ts'
 import type { Consumption, ConsumeOptions } from '../../services/runtime/kafka/bus.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
-import { feedGroupOf } from '../../services/runtime/platform/topics.ts'
+import { chooseFeedGroup } from '../../services/runtime/platform/topics.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { feedDeps, fill, newPartner, runFeed, type Sent } from '../support/feeds/feeds.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
@@ -80,7 +80,7 @@ async function run ({ seed, log, replies, crashes, limit, isUpgraded }: Plan) {
   const place = { tenant: partner.tenant, partner: partner.name, partition: 0 }
   const taken: number[] = []
   const submitter = pipeline(replies, taken)
-  const start = ({ losesCommits = false, group = feedGroupOf(partner.name) } = {}) => {
+  const start = ({ losesCommits = false, group = chooseFeedGroup(partner.name) } = {}) => {
     const members: Consumption[] = []
     const consume = async (options: ConsumeOptions) => {
       const own = { ...options, group }
@@ -104,7 +104,7 @@ async function run ({ seed, log, replies, crashes, limit, isUpgraded }: Plan) {
   // Lost marks are rebuilt when there is something to read.
   await fill(bus, partner.name, log.slice(-1))
   const last = start()
-  await expect.poll(() => bus.committed(feedGroupOf(partner.name), topic, 0), { interval: 1 })
+  await expect.poll(() => bus.committed(chooseFeedGroup(partner.name), topic, 0), { interval: 1 })
     .toBe(BigInt(log.length))
   await expect.poll(async () => (await marks.read(place)).offset, { interval: 1 })
     .toBe(log.length - 1)

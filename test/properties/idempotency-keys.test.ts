@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
-import { idempotencyKeysOf } from '../../services/jobs/job-record.ts'
+import { toIdempotencyKeys } from '../../services/jobs/job-record.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { bindingOf, jobClaim, moveEnd } from '../support/jobs.ts'
 import { startRedis } from '../support/redis/redis.ts'
@@ -10,7 +10,7 @@ import { startRedis } from '../support/redis/redis.ts'
 const { redis } = await startRedis()
 const DAY_MS = 86_400_000
 const TENANT = 'org_a.live'
-const HASHES = idempotencyKeysOf(TENANT)
+const HASHES = toIdempotencyKeys(TENANT)
 const FINGERPRINT = '0123456789abcdef'.repeat(2)
 const LUA = readFileSync(new URL('../../services/jobs/idempotency.lua', import.meta.url), 'utf8')
 

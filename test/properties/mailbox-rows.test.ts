@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { contactIdentities, rowFieldsOf } from '../../services/jobs/results/columns.ts'
+import { contactIdentities, listRowFields } from '../../services/jobs/results/columns.ts'
 import { createRowFilter } from '../../services/jobs/results/results.ts'
 import {
   MAIL_OWNERS, maskExchange, normalizedMailbox, unmaskExchange,
@@ -59,7 +59,7 @@ it('a masked mail exchange has no label of its domain, and is restored by the do
 })
 
 describe('the rows of one for each mailbox', () => {
-  const fields = rowFieldsOf('email-validation')
+  const fields = listRowFields('email-validation')
   const cellsOf = (row: Readonly<Record<string, string>>) => fields.map(name => row[name] ?? '')
   const row = fc.record({
     normalized: fc.constantFrom('', 'a@x.org', 'b@x.org', 'c@x.org'),

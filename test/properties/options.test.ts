@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ChunkLoader, jobTermsOf, readChunks } from '../../services/lookup/read.ts'
+import { ChunkLoader, toJobTerms, readChunks } from '../../services/lookup/read.ts'
 import { OPTION_NAMES, optionsPriceMicros } from '../../services/jobs/options.ts'
 import {
-  createBlock, rowOutcomeOf, tallyBlockOf, withoutVerdict,
+  createBlock, toRowOutcome, toTallyBlock, withoutVerdict,
 } from '../../services/jobs/results/block.ts'
 import { createChecker } from '../../services/verify/checker.ts'
 import { createSandboxProvider } from '../../services/verify/providers/sandbox.ts'
@@ -58,7 +58,7 @@ async function hitsOf (
   { rows, forceFresh }: ValueOf<typeof randomJob>, options: readonly string[]
 ) {
   const messages = chunksOf(rows.map((_, row) => `+1212736${5000 + row}`), { forceFresh, options })
-  const terms = jobTermsOf(messages[0]!.value, FRESHNESS_MS, () => 100)
+  const terms = toJobTerms(messages[0]!.value, FRESHNESS_MS, () => 100)
   const records = rows.map(({ cached }) => cached && {
     ...recordOf(cached, fieldsOf(cached, true)), checkedAtMs: QUOTED_AT_MS - 5, job: 'job_0',
   })
@@ -144,11 +144,11 @@ describe('a job with options', () => {
         } as const
         block.add(row, record === undefined
           ? withoutVerdict('no_answer', { atMs: 10 })
-          : rowOutcomeOf(record, contact, {
+          : toRowOutcome(record, contact, {
             source: cached[row] === undefined ? 'live' : 'cache', freshnessMs: FRESHNESS_MS,
           }))
       }
-      await store.tally(tenant, tallyBlockOf((await arrived(block.emission('small'))).value))
+      await store.tally(tenant, toTallyBlock((await arrived(block.emission('small'))).value))
       const fresh = rows.filter((_, row) => cached[row] === undefined)
       const paid = fresh.filter(({ live }) => live.status !== 'unknown' && isAnswered(live)).length
       seen.paid += paid

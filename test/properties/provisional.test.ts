@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Completed } from '../../schemas/types.ts'
 import {
-  createBlock, NO_BATCH, tallyBlockOf, withoutVerdict,
+  createBlock, NO_BATCH, toTallyBlock, withoutVerdict,
 } from '../../services/jobs/results/block.ts'
 import {
   checkCursor, countedBlocks, cursorAfter, decodeResultCursor, encodeResultCursor,
@@ -152,7 +152,7 @@ describe('the provisional rows of a job', () => {
       }
       const { failsAt = counted.length, lags, taken } = given
       for (const [step, value] of counted.slice(0, failsAt).entries()) {
-        await store.tally(tenant, tallyBlockOf(value))
+        await store.tally(tenant, toTallyBlock(value))
         waiting.push({ value, at: step + lags[step % 20]! })
         await storeUntil(step)
         await read(taken[step]!)
@@ -188,7 +188,7 @@ it('a block with inputs is opened once, however often the job is read', async ()
   const provisional = new ProvisionalResults({ blocks, codec: { prepare }, keys })
   const got: unknown[] = []
   for (const value of counted) {
-    await store.tally(tenant, tallyBlockOf(value))
+    await store.tally(tenant, toTallyBlock(value))
     await blocks.insert([value])
     const { job, manifest } = (await store.readWithManifest(tenant, JOB))!
     const ordered = countedBlocks(manifest)
@@ -226,7 +226,7 @@ describe('a cursor', () => {
   it('fits blocks that were counted again only in the same order', async () => {
     await fc.assert(fc.asyncProperty(randomJob, fc.nat(), async (given, at) => {
       const { tenant, blocks } = await startJob(given)
-      for (const value of blocks) await store.tally(tenant, tallyBlockOf(value))
+      for (const value of blocks) await store.tally(tenant, toTallyBlock(value))
       const { job, manifest } = (await store.readWithManifest(tenant, JOB))!
       const ordered = countedBlocks(manifest)
       const cursor: ResultCursor = cursorAfter(ordered, at % (ordered.length + 1))

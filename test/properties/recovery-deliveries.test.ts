@@ -6,7 +6,7 @@ import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import {
   type AttemptOutcome, DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY,
 } from '../../services/webhooks/deliveries.ts'
-import { deliveryIdOf, eventIdOf } from '../../services/webhooks/event.ts'
+import { toDeliveryId, deriveEventId } from '../../services/webhooks/event.ts'
 import { codec } from '../support/clickhouse/results.ts'
 import {
   createRecoveryEnvironment, type LedgerDeps, type RecoveryEnvironment,
@@ -132,9 +132,9 @@ describe('deliveries', () => {
       await redis.del(DELIVERIES_RUN_KEY)
       const ended = endedJob({ endedAtMs: nowMs - 1, ...job })
       await environment.save([{ job: ended }])
-      const event = eventIdOf(ended.id, 'job.completed')
+      const event = deriveEventId(ended.id, 'job.completed')
       environment.attempts.push(...attempts.map(([to, outcome]) =>
-        deliveryAttempt({ event: deliveryIdOf(event, to), outcome })))
+        deliveryAttempt({ event: toDeliveryId(event, to), outcome })))
       await deliveriesOf({}, [ONE, OTHER]).restore(signal)
       return environment.bus.messages('jobs.settled').length > 0
     }

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Attempt } from '../../services/webhooks/deliveries.ts'
-import { eventIdOf } from '../../services/webhooks/event.ts'
+import { deriveEventId } from '../../services/webhooks/event.ts'
 import { jobKeys } from '../../services/jobs/job-record.ts'
 import { MissingOrganizationKeyError } from '../../services/runtime/crypto/key-ring.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
@@ -228,7 +228,7 @@ describe('a job that has ended and is not archived', () => {
 
 describe('a job that is archived', () => {
   const attempt = (outcome: Attempt['outcome']) => deliveryAttempt({
-    tenant: TENANT, job: 'job_1', event: eventIdOf('job_1', 'job.completed'), outcome,
+    tenant: TENANT, job: 'job_1', event: deriveEventId('job_1', 'job.completed'), outcome,
   })
 
   it.each([

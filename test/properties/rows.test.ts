@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Emission } from '../../services/runtime/engine/stage.ts'
 import { redisRecordCache } from '../../services/cache/cache.ts'
 import type { Job } from '../../services/jobs/job.ts'
-import { tallyBlockOf } from '../../services/jobs/results/block.ts'
+import { toTallyBlock } from '../../services/jobs/results/block.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
 import { LookupStage } from '../../services/lookup/main.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'
@@ -176,7 +176,7 @@ async function countAll (
 ): Promise<Job> {
   const sealed = blocks.map(({ value, rows }) =>
     ({ ...value, rowsSchema: 1, sealed: Buffer.from(JSON.stringify(rows)) }))
-  await store.tallyAll(tenant, sealed.map(tallyBlockOf))
+  await store.tallyAll(tenant, sealed.map(toTallyBlock))
   const outcome = await store.outcome(tenant, JOB)
   if (outcome.kind !== 'accepted') throw new Error(`the job is ${outcome.kind}`)
   return outcome.job

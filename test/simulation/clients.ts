@@ -5,7 +5,7 @@ import {
 import { createRowShape } from '../../services/ingest/results-response.ts'
 import { createJobWaiter, type Notifications } from '../../services/jobs/job-waiter.ts'
 import type { ArchivedJob } from '../../services/jobs/results/archive.ts'
-import { columnsOf, jsonFieldsOf } from '../../services/jobs/results/columns.ts'
+import { listColumns, listJsonFields } from '../../services/jobs/results/columns.ts'
 import {
   checkCursor, countedBlocks, cursorAfter, ProvisionalResults, type ResultCursor,
 } from '../../services/jobs/results/provisional.ts'
@@ -166,7 +166,7 @@ export function checkVerified (
   if (verified === undefined) return
   const { id, results } = verified
   complain(`${id} charge in its answer`, chargedMicros, verified.chargedMicros)
-  const shape = createRowShape(SERVICE, jsonFieldsOf(SERVICE, { ids: true }))
+  const shape = createRowShape(SERVICE, listJsonFields(SERVICE, { ids: true }))
   complain(`${id} rows in its answer`, cells.map(shape), results)
 }
 
@@ -247,7 +247,7 @@ type Expected = {
 }
 
 const INPUT_COLUMNS = ['input', 'extension', 'vanity'].map(name =>
-  columnsOf('phone-validation').indexOf(name))
+  listColumns('phone-validation').indexOf(name))
 
 /** The rows that a client got while its job ran, and those after its cursor, are the file. */
 export async function checkFollowed (

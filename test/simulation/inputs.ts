@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { optionDate, optionName, type OptionPrices } from '../../services/jobs/options.ts'
-import { rowFieldsOf } from '../../services/jobs/results/columns.ts'
+import { listRowFields } from '../../services/jobs/results/columns.ts'
 import type { ReadableLists } from '../../services/lookup/read.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
@@ -60,7 +60,7 @@ export function answersOf (
   }))
 }
 
-const FIELDS = rowFieldsOf('phone-validation')
+const FIELDS = listRowFields('phone-validation')
 
 /** The cells of a row that its job has bought with a verdict; blank ones were not answered. */
 export function boughtCells (

@@ -6,7 +6,7 @@ import { Takeover } from '../../services/ledger/takeover.ts'
 import type { Chaos } from './chaos.ts'
 import type { Emitter } from '../../services/runtime/engine/stage.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
-import { serversOf } from '../../services/runtime/platform/redis.ts'
+import { listServers } from '../../services/runtime/platform/redis.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
 import { createTenants } from '../../services/money/wallet.ts'
@@ -136,7 +136,7 @@ function leaderDeps (options: LeaderOptions, redis: Redis, name: string) {
     sleep,
     accountsProducer: bus.producer('accounts'),
     recoveryStore: createRecoveryStore(redis),
-    servers: () => serversOf(redis),
+    servers: () => listServers(redis),
     reader: topicReader({ bus, codec, chaos }),
     history: { listAll: async () => [] },
     subscriptions: async () => [],

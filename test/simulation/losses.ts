@@ -1,5 +1,5 @@
 import { deadTopic } from '../../services/runtime/platform/topics.ts'
-import { columnsOf } from '../../services/jobs/results/columns.ts'
+import { listColumns } from '../../services/jobs/results/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { jobBody } from '../../services/jobs/job-view.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
@@ -11,7 +11,7 @@ import type { Poisoned } from './poison.ts'
 export type Complain = (about: string, expected: unknown, found: unknown) => void
 type Cells = readonly (readonly string[])[]
 
-const column = (name: string) => columnsOf('phone-validation').indexOf(name)
+const column = (name: string) => listColumns('phone-validation').indexOf(name)
 const [INPUT, STATUS, SOURCE, REASON, ORIGINAL] =
   ['input', 'status', 'source', 'reason', 'duplicate_of'].map(column) as
   [number, number, number, number, number]

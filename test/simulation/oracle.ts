@@ -2,10 +2,10 @@ import type { Redis } from 'ioredis'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { POISON } from '../../services/runtime/engine/dead-letters.ts'
-import { deadTopic, subscriptionsOf } from '../../services/runtime/platform/topics.ts'
+import { deadTopic, listSubscriptions } from '../../services/runtime/platform/topics.ts'
 import { readPrices } from '../../services/money/prices.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { columnsOf } from '../../services/jobs/results/columns.ts'
+import { listColumns } from '../../services/jobs/results/columns.ts'
 import type { ArchivedJob } from '../../services/jobs/results/archive.ts'
 import { createResults, LostResultsError } from '../../services/jobs/results/results.ts'
 import { READING_STAGES } from '../../services/topology.ts'
@@ -19,7 +19,7 @@ import { optionsPriceMicros } from '../../services/jobs/options.ts'
 import { checkFollowed, checkVerified } from './clients.ts'
 import { countedRows } from './observer.ts'
 
-const column = (name: string) => columnsOf('phone-validation').indexOf(name)
+const column = (name: string) => listColumns('phone-validation').indexOf(name)
 const [ROW, STATUS, SOURCE, REASON, E164] = ['row', 'status', 'source', 'reason', 'e164']
   .map(column) as [number, number, number, number, number]
 
@@ -144,7 +144,7 @@ function checkSetAside ({ pipeline: { bus } }: Evidence, complain: Complain): vo
 
 /** No message is held forever: every group has committed all of its topics. */
 function checkHeld ({ pipeline: { bus } }: Evidence, complain: Complain): void {
-  for (const { group, topics } of subscriptionsOf('lookup')) {
+  for (const { group, topics } of listSubscriptions('lookup')) {
     for (const topic of topics) {
       const ends = new Map<number, bigint>()
       for (const { partition, offset } of bus.messages(topic)) ends.set(partition, offset + 1n)

@@ -7,7 +7,7 @@ import type { Chaos } from './chaos.ts'
 import type { Faults, PipelineOptions } from './pipeline.ts'
 import type { Stores } from './stores.ts'
 import type { Observer } from './observer.ts'
-import { partsOf } from '../../services/accounts/tenant.ts'
+import { parseTenant } from '../../services/accounts/tenant.ts'
 import { systemClock as clock } from '../../services/runtime/platform/retry.ts'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { lookupConfig } from '../../services/lookup/config.ts'
@@ -93,7 +93,7 @@ function lookupStage ({ redis, cache, chaos, time, lists }: Shared) {
     // Its organizations have no records.
     policy: async () => ({ freshnessMs: 90 * 86_400_000, maxActiveJobs: 4 }),
     unitPriceMicros: (tenant, service, options) => {
-      const { mode } = partsOf(tenant)
+      const { mode } = parseTenant(tenant)
       return unitPriceMicros(prices, service, mode) +
         optionsPriceMicros(optionPrices, options, mode)
     },

@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import { entryOf, pendingSeq } from '../../services/money/wallet.ts'
+import { parseEntry, pendingSeq } from '../../services/money/wallet.ts'
 import { type Chaos, createChaos } from './chaos.ts'
 import { commandOf, type PendingCommand, type RedisLine, type Reply, wordsOf } from './redis.ts'
 
@@ -171,7 +171,9 @@ async function readOutboxes (line: RedisLine): Promise<readonly Journal[]> {
   const keys = await keysLike(line, 'w:*')
   const found = await exchange(line, keys.map(key => wordsOf('HGETALL', key)))
   return found.flatMap(fields => (fields as Buffer[]).flatMap((json, at, all) =>
-    at % 2 === 1 && pendingSeq(String(all[at - 1])) !== undefined ? [entryOf(String(json))] : []))
+    at % 2 === 1 && pendingSeq(String(all[at - 1])) !== undefined
+      ? [parseEntry(String(json))]
+      : []))
 }
 
 async function keysLike (line: RedisLine, pattern: string): Promise<readonly Buffer[]> {

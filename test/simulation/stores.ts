@@ -4,7 +4,7 @@ import { canonicalText, type JournalCopy } from '../../services/money/journal.ts
 import {
   unpackInlineResults, blockDigest, type ResultBlocks, type StoredBlock,
 } from '../../services/jobs/results/result-blocks.ts'
-import { boundOf } from '../../services/jobs/message-codec.ts'
+import { toBoundBytes } from '../../services/jobs/message-codec.ts'
 import type { JobKeyCopy } from '../../services/jobs/wrapped-keys.ts'
 
 /** What ClickHouse holds, in memory: inserting the same twice leaves one, as a read of it would. */
@@ -28,7 +28,7 @@ function blockStore (): ResultBlocks {
     batch: block.batch,
     chunks: block.chunks,
     rowsSchema: block.rowsSchema,
-    bound: boundOf(block).toString('hex'),
+    bound: toBoundBytes(block).toString('hex'),
     originals: block.duplicates.map(({ row }) => row),
     sealed: Buffer.from(block.sealed),
   })

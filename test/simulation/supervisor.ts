@@ -2,7 +2,7 @@ import type { Bus } from '../../services/runtime/kafka/bus.ts'
 import { type Attempts, createAttempts } from '../../services/runtime/engine/dead-letters.ts'
 import { runStage, type FlushableStage } from '../../services/runtime/engine/engine.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
-import { subscriptionsOf } from '../../services/runtime/platform/topics.ts'
+import { listSubscriptions } from '../../services/runtime/platform/topics.ts'
 import type { MessageCodec } from '../../services/runtime/engine/stage.ts'
 import type { Chaos } from './chaos.ts'
 import { noMetrics } from './stubs.ts'
@@ -142,7 +142,7 @@ async function startStage (
     messageCodec,
     metrics,
     log,
-    subscriptions: subscriptionsOf(name, { services: ['phone-validation'] }),
+    subscriptions: listSubscriptions(name, { services: ['phone-validation'] }),
     sleep: async () => {},
     // The pipeline flushes explicitly.
     flushHeldMs: 0,

@@ -15,7 +15,8 @@ const templates = Object.entries(paths).map(([path, operations]) =>
  * operation. Clients branch by it, and a route lists its own codes by hand.
  */
 export function requireDocumented (
-  method: string, path: string, { status, code }: { readonly status: number, readonly code?: string }
+  method: string, path: string,
+  { status, code }: { readonly status: number, readonly code?: string }
 ): void {
   const operation = templates.find(({ pattern }) => pattern.test(path))?.operations[
     method.toLowerCase()]

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { createHash } from 'node:crypto'
 import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
 import type { AcceptRequest, TallyBlock } from '../../services/jobs/job.ts'
-import { idempotencyFieldOf, idempotencyKeysOf } from '../../services/jobs/job-record.ts'
+import { toIdempotencyField, toIdempotencyKeys } from '../../services/jobs/job-record.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import { emptyBitmap, set } from '../../services/runtime/platform/bitmap.ts'
 
@@ -160,8 +160,8 @@ export async function bindingOf (
   redis: Redis, tenant: string, key: string
 ): Promise<Binding | undefined> {
   const found: Binding[] = []
-  for (const hash of idempotencyKeysOf(tenant)) {
-    const value = await redis.hgetBuffer(hash, idempotencyFieldOf(key))
+  for (const hash of toIdempotencyKeys(tenant)) {
+    const value = await redis.hgetBuffer(hash, toIdempotencyField(key))
     if (value === null) continue
     const colon = value.indexOf(':', 6)
     found.push({
@@ -179,8 +179,8 @@ export async function bindingOf (
 export async function moveEnd (
   redis: Redis, { hash, endsAtMs, key }: Binding & { readonly key: string }
 ): Promise<void> {
-  const value = await redis.hgetBuffer(hash, idempotencyFieldOf(key))
+  const value = await redis.hgetBuffer(hash, toIdempotencyField(key))
   if (value === null) throw new Error(`${hash} has no key ${key}`)
   value.writeUIntBE(endsAtMs, 0, 6)
-  await redis.hset(hash, idempotencyFieldOf(key), value)
+  await redis.hset(hash, toIdempotencyField(key), value)
 }

@@ -1,7 +1,7 @@
 import { buffer } from 'node:stream/consumers'
 import { Readable } from 'node:stream'
 import { EXAMPLE_JOBS } from '../../schemas/api/job.ts'
-import { rowFieldsOf } from '../../services/jobs/results/columns.ts'
+import { listRowFields } from '../../services/jobs/results/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import {
   parquetPieces, createTable, type ResultTable, workbookStream,
@@ -9,7 +9,7 @@ import {
 import type { Rows } from '../../services/jobs/results/results.ts'
 
 const JOB = { service: 'phone-validation', tenant: 'org:live' } as Job
-const FIELDS = rowFieldsOf('phone-validation')
+const FIELDS = listRowFields('phone-validation')
 
 type Table = Parameters<typeof createTable>[1]
 

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { drainPending, Session } from 'chdb'
-import { canStream, literalOf } from './sql.ts'
+import { canStream, quoteLiteral } from './sql.ts'
 import type { EngineRequest } from './request.ts'
 
 /** What a query read or wrote, for the summary header. */
@@ -43,7 +43,7 @@ export function openEngine (folder: string, grants?: readonly string[]): Engine 
     try {
       if (data.length <= WRITTEN_AT_ONCE_BYTES) writeFileSync(file, data)
       else await writeFile(file, data)
-      const sql = `${text.head} FROM INFILE ${literalOf(file)} ${text.tail}`
+      const sql = `${text.head} FROM INFILE ${quoteLiteral(file)} ${text.tail}`
       return await runWhole(session, sql, 'CSV')
     } finally {
       files.giveBack(file)
@@ -133,10 +133,10 @@ function prepareSession (session: Session, request: EngineRequest): void {
   const isLong = lengths.some((length) => length > DEFAULT_QUERY_BYTES / 4)
   if (isLong) session.query('SET max_query_size = 1073741824')
   for (const [name, value] of request.parameters) {
-    session.query(`SET param_${name} = ${literalOf(value)}`)
+    session.query(`SET param_${name} = ${quoteLiteral(value)}`)
   }
   if (isLong) session.query(`SET max_query_size = ${DEFAULT_QUERY_BYTES}`)
-  const settings = [...request.settings].map(([name, value]) => `${name} = ${literalOf(value)}`)
+  const settings = [...request.settings].map(([name, value]) => `${name} = ${quoteLiteral(value)}`)
   if (settings.length > 0) session.query(`SET ${settings.join(', ')}`)
 }
 

@@ -54,7 +54,7 @@ export function canStream (sql: string, defaultFormat: string): boolean {
 }
 
 /** A string as a literal of the engine: only quote, backslash and NUL could end it early. */
-export function literalOf (value: string): string {
+export function quoteLiteral (value: string): string {
   const escaped = value.replace(/\\/g, '\\\\').replace(/'/g, "\\'").replaceAll('\0', '\\0')
   return `'${escaped}'`
 }

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
-import { tailOf } from '../process.ts'
+import { readTail } from '../process.ts'
 import { command, waitUntil } from './control.ts'
-import { commandOf, endLeftovers, readJson, supervisorFile } from './state.ts'
+import { readCommand, endLeftovers, readJson, supervisorFile } from './state.ts'
 import type { Say } from '../parts.ts'
 import type { Wanted } from './supervisor.ts'
 
@@ -21,9 +21,9 @@ export async function bringUp (
   if (runningPid(dataDir) !== undefined && await persist(ask, () => runningPid(dataDir))) return
   await endSupervisor(dataDir)
   const pid = startSupervisor(dataDir)
-  const alive = () => commandOf(pid) !== '' || runningPid(dataDir)
+  const alive = () => readCommand(pid) !== '' || runningPid(dataDir)
   if (await persist(ask, alive)) return
-  throw new Error(`The supervisor did not start:\n${tailOf(`${dataDir}/logs/supervisor.log`)}`)
+  throw new Error(`The supervisor did not start:\n${readTail(`${dataDir}/logs/supervisor.log`)}`)
 }
 
 /** Asks until a supervisor answers; false when there is none left to wait for, or time is up. */
@@ -40,7 +40,7 @@ async function persist (ask: () => Promise<boolean>, alive: () => unknown): Prom
 /** The pid of the folder's supervisor while it runs. */
 function runningPid (dataDir: string): number | undefined {
   const pid = readJson<{ pid: number }>(supervisorFile(dataDir))?.pid
-  return pid !== undefined && commandOf(pid).includes(program) ? pid : undefined
+  return pid !== undefined && readCommand(pid).includes(program) ? pid : undefined
 }
 
 /** Ends the supervisor of a folder and all it runs. False when nothing was running. */

@@ -16,7 +16,7 @@ type Line = { readonly say: string } | { readonly error: string } | { readonly d
  * Where the supervisor of a data folder listens. The path of a socket has to be short, so it
  * is in the system's folder for temporary files under a name made from the data folder.
  */
-export function socketOf (dataDir: string): string {
+export function toSocketPath (dataDir: string): string {
   const name = createHash('sha256').update(dataDir).digest('hex').slice(0, 16)
   return `${tmpdir()}/verification-jobs-${name}.sock`
 }
@@ -30,7 +30,7 @@ export function becomeOnly (dataDir: string): Promise<boolean> {
   const lock = createServer()
   return new Promise((resolve) => {
     lock.once('error', () => resolve(false))
-    lock.listen(`\0${socketOf(dataDir)}`, () => resolve(true))
+    lock.listen(`\0${toSocketPath(dataDir)}`, () => resolve(true))
     lock.unref()
   })
 }
@@ -44,11 +44,11 @@ export function serveControl (
       if (command !== 'up') afterDown()
     }, () => response.destroy())
   })
-  rmSync(socketOf(dataDir), { force: true })
+  rmSync(toSocketPath(dataDir), { force: true })
   const mask = process.umask(0o077)
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen(socketOf(dataDir), () => {
+    server.listen(toSocketPath(dataDir), () => {
       process.umask(mask)
       resolve(server)
     })
@@ -96,7 +96,9 @@ function send (
   dataDir: string, order: { readonly name: string, readonly wanted?: Wanted }
 ): Promise<IncomingMessage | undefined> {
   return new Promise((resolve, reject) => {
-    const sent = request({ socketPath: socketOf(dataDir), path: `/${order.name}`, method: 'POST' })
+    const sent = request({
+      socketPath: toSocketPath(dataDir), path: `/${order.name}`, method: 'POST',
+    })
     sent.once('response', resolve)
     sent.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT' || error.code === 'ECONNREFUSED') resolve(undefined)

@@ -52,7 +52,7 @@ export function processesOption (): Option {
  * The processes of a layout, in the order of the pipeline. A host has the first instance of each of
  * its services; further instances, and hosts of one service, are processes such as `verify-2`.
  */
-export function planOf (
+export function planProcesses (
   services: readonly string[], { processes = 9, scale = {}, apart = [] }: Layout
 ): readonly Planned[] {
   const countInstances = (service: string) => scale[service] ?? 1

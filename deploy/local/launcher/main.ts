@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { mkdirSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { becomeOnly, serveControl, socketOf } from './control.ts'
+import { becomeOnly, serveControl, toSocketPath } from './control.ts'
 import { prepareStack } from './prepare.ts'
 import { SERVICES } from './layout.ts'
 import { supervisorFile, writePrivately } from './state.ts'
@@ -25,7 +25,7 @@ writePrivately(supervisorFile(dataDir), { pid: process.pid })
 const supervisor = createSupervisor({ dataDir, stages: SERVICES, prepare: prepareStack })
 
 const leave = () => {
-  rmSync(socketOf(dataDir), { force: true })
+  rmSync(toSocketPath(dataDir), { force: true })
   process.exit(0)
 }
 

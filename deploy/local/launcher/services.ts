@@ -1,7 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { answersOk, type ProcessSpec } from '../process.ts'
 import { supervise, type Supervised } from '../supervise.ts'
-import { heapArguments, isLedger, PAGE, planOf, type Layout, type Planned } from './layout.ts'
+import {
+  heapArguments, isLedger, PAGE, planProcesses, type Layout, type Planned,
+} from './layout.ts'
 import { unreadSettings } from './settings.ts'
 import type { PortBook } from '../ports.ts'
 
@@ -136,7 +138,7 @@ async function endInstances (
 async function applyLayout (
   options: ServicesOptions, running: Map<string, Instance>, layout: Layout
 ): Promise<void> {
-  const wanted = planOf(options.stages, layout)
+  const wanted = planProcesses(options.stages, layout)
   const idOf = (name: string, services: readonly string[]) => [name, ...services].join()
   const ids = new Set(wanted.map(({ name, services }) => idOf(name, services)))
   await endInstances(running, (name, { services }) => !ids.has(idOf(name, services)))

@@ -88,7 +88,7 @@ export function endLeftovers (dataDir: string): readonly string[] {
   const ended = readdirSync(folder).filter((name) => {
     const [pid, ...rest] = readFileSync(`${folder}/${name}`, 'utf8').split(' ')
     rmSync(`${folder}/${name}`)
-    if (!commandOf(Number(pid)).includes(rest.join(' '))) return false
+    if (!readCommand(Number(pid)).includes(rest.join(' '))) return false
     process.kill(Number(pid), 'SIGKILL')
     return true
   })
@@ -96,7 +96,7 @@ export function endLeftovers (dataDir: string): readonly string[] {
 }
 
 /** The command line of a running process; empty when there is none of that pid. */
-export function commandOf (pid: number): string {
+export function readCommand (pid: number): string {
   try {
     const args = ['-o', 'args=', '-ww', '-p', String(pid)]
     return execFileSync('ps', args, { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim()

@@ -332,7 +332,7 @@ function createFindings () {
 }
 
 /** The head of the chain in ClickHouse, from an earlier one on. */
-export async function accessHeadOf (
+export async function readAccessHead (
   copy: Pick<AccessCopy, 'pages'>, from: ChainHead
 ): Promise<ChainHead> {
   let head = from

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Journal } from '../../../schemas/types.ts'
 import { ERASED_FIELD } from '../../accounts/organization-keys.ts'
 import { accountKey } from '../../accounts/records.ts'
-import { partsOf } from '../../accounts/tenant.ts'
+import { parseTenant } from '../../accounts/tenant.ts'
 import {
   checkAges, checkBalances, checkDeliveries, checkEntries, checkForged, checkIds, checkKafka,
   checkMovements, checkNumbers, checkResults, checkSlots, checkWallet, countResults, explain,
@@ -210,7 +210,7 @@ async function areErased (
   redis: RedisClient, { tenant, id }: Pick<Job, 'tenant' | 'id'>
 ): Promise<boolean> {
   return await redis.exists(jobKeys(tenant, id).erased) === 1 ||
-    await redis.hexists(accountKey(`org:${partsOf(tenant).orgId}`), ERASED_FIELD) === 1
+    await redis.hexists(accountKey(`org:${parseTenant(tenant).orgId}`), ERASED_FIELD) === 1
 }
 
 /** The state of a tenant in Redis. */

@@ -21,7 +21,7 @@ import {
 import { type Amounts, areEqual, post, ZERO_AMOUNTS } from '../../money/prices.ts'
 import { createTenants, createWallet } from '../../money/wallet.ts'
 import type { MessageKeySettings } from '../../runtime/crypto/mac.ts'
-import { batchesOf } from '../../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../../runtime/platform/batch-writes.ts'
 import { streamRows } from '../../runtime/platform/clickhouse.ts'
 import { createDeliveryHistory } from '../../webhooks/deliveries.ts'
 
@@ -256,12 +256,12 @@ function createIdempotencyKeys () {
 async function proveEnds (
   deps: ProofDeps, tenant: string, { before, beyond }: Ends
 ): Promise<number | undefined> {
-  for (const page of batchesOf(before, JOBS_PER_PAGE)) {
+  for (const page of splitBatches(before, JOBS_PER_PAGE)) {
     const ids = page.map(({ job }) => job)
     if (!await areDelivered(deps, tenant, ids)) return undefined
   }
   let rows = 0
-  for (const page of batchesOf(beyond, JOBS_PER_PAGE)) {
+  for (const page of splitBatches(beyond, JOBS_PER_PAGE)) {
     const entries = page.flat()
     const ids = [...new Set(entries.map(({ job }) => job))]
     const archived = await deps.archive.findAllWithManifest(tenant, ids)

@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises'
 import type { Journal } from '../../../schemas/types.ts'
-import { kafkaConnectionOf, type KafkaSettings } from '../../runtime/kafka/connection.ts'
+import { toKafkaConnection, type KafkaSettings } from '../../runtime/kafka/connection.ts'
 import { createTopicReader } from '../../runtime/kafka/topic-reader.ts'
 import { createMessageMac, type MessageKeySettings } from '../../runtime/crypto/mac.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
@@ -35,7 +35,7 @@ export function createKafkaJournal (
 ): KafkaJournal {
   const read = async (onEntry: (entry: Journal) => void, limits: { readonly sinceMs?: number }) => {
     const reader = createReader({
-      ...kafkaConnectionOf(settings), clientId: 'audit', mac: createMessageMac(settings),
+      ...toKafkaConnection(settings), clientId: 'audit', mac: createMessageMac(settings),
     })
     await reader.read(topicName('wallet.journal'), async messages => {
       for (const { value } of messages) {

@@ -7,9 +7,9 @@ import { coordinatesOfHeaders } from '../../jobs/results/block.ts'
 import type { Outcome } from '../../jobs/job.ts'
 import { createJobStore } from '../../jobs/store.ts'
 import type { DecisionRecord, LetterDecision } from '../../runtime/engine/dead-letters.ts'
-import { rowCountOf } from '../../runtime/engine/stage.ts'
+import { readRowCount } from '../../runtime/engine/stage.ts'
 import type { Bus, OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
-import { kafkaConnectionOf } from '../../runtime/kafka/connection.ts'
+import { toKafkaConnection } from '../../runtime/kafka/connection.ts'
 import { createKafkaBus } from '../../runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../../runtime/crypto/mac.ts'
 import { createCodec, registrySource } from '../../runtime/kafka/registry.ts'
@@ -75,7 +75,7 @@ function parseLetter (stage: StageName, raw: RawMessage): Letter {
     tenant: headers['tenant'] ?? '',
     job: headers['job'] ?? '',
     service: headers['service'] ?? '',
-    rows: rowCountOf(headers),
+    rows: readRowCount(headers),
     bytes: raw.value?.length ?? 0,
   }
 }
@@ -284,7 +284,7 @@ export async function withDeadLetters<T> (
   env: Environment, work: (deps: DeadLetterDeps) => Promise<T>
 ): Promise<T> {
   const settings = loadConfig(brokersConfig, env)
-  const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
+  const connection = { ...toKafkaConnection(settings), mac: createMessageMac(settings) }
   const clientId = 'dead-letters'
   const bus = createKafkaBus({ ...connection, clientId, onFatal: () => {} })
   const producer = bus.producer('resend')

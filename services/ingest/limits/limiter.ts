@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import type { Policy } from '../../accounts/organizations.ts'
-import { partsOf } from '../../accounts/tenant.ts'
+import { parseTenant } from '../../accounts/tenant.ts'
 import type { Submission, Submitter } from '../../jobs/submit.ts'
 import { joinLua, type RedisClient, script } from '../../runtime/platform/redis.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
@@ -10,7 +10,7 @@ import {
 } from '../../runtime/platform/limits.ts'
 import { createLogThrottle, type Log } from '../../runtime/platform/log.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
-import { laneOf } from '../../runtime/platform/topics.ts'
+import { chooseLane } from '../../runtime/platform/topics.ts'
 import { taggedTenant } from '../../money/redis-keys.ts'
 import { ApiException } from '../errors.ts'
 
@@ -201,7 +201,7 @@ export const limitFields = {
 type LimitSettings = Static<ReturnType<typeof Type.Object<typeof limitFields>>>
 
 /** The rate limits of an organization, by the configuration or its policy. */
-export function limitsOf (
+export function toRateLimits (
   settings: LimitSettings, policy: Pick<Policy, 'postBurst' | 'postSustained' | 'gets'>
 ): RateLimits {
   const {
@@ -335,7 +335,7 @@ export function queuePreflights (
   const queues = createSerialQueues()
   const queued = async <T>({ tenant, inputs }: Submission, work: () => Promise<T>): Promise<T> => {
     const rows = inputs.length
-    const name = `${laneOf(rows)} ${tenant}`
+    const name = `${chooseLane(rows)} ${tenant}`
     const lane = lanes.get(name) ??
       { requests: 0, running: createCapacity(maxPreflights), rows: createCapacity(maxRows) }
     lanes.set(name, lane)
@@ -352,7 +352,7 @@ export function queuePreflights (
         return false
       })
       if (isLate) {
-        await limiter.refund({ org: partsOf(tenant).orgId, kind: 'post' })
+        await limiter.refund({ org: parseTenant(tenant).orgId, kind: 'post' })
         throw new ApiException({
           code: 'too_many_preflights', retryAfterSeconds: PREFLIGHT_RETRY_SECONDS,
         })

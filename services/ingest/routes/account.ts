@@ -10,14 +10,14 @@ import {
 } from '../../../schemas/api/services.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Mode } from '../../accounts/tenant.ts'
-import { type Checks, limitationsOf } from '../../jobs/checks.ts'
+import { type Checks, listLimitations } from '../../jobs/checks.ts'
 import type { ListsManifest } from '../../jobs/lists-folder.ts'
 import { offeredOptions, optionsPriceMicros } from '../../jobs/options.ts'
 import { referenceDataFor } from '../../jobs/reference-data.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
-import { callerOf } from '../guard.ts'
+import { requireCaller } from '../guard.ts'
 import type { IngestDeps } from '../deps.ts'
 import { invalidTime, timeRange } from '../request.ts'
 import type { Settings } from '../config.ts'
@@ -48,7 +48,7 @@ export function getBalanceRoute (deps: IngestDeps): RouteOptions {
       response: { 200: BalanceSchema },
     },
     handler: async (request, reply) => {
-      const { availableMicros, reservedMicros } = await deps.balance(callerOf(request).tenant)
+      const { availableMicros, reservedMicros } = await deps.balance(requireCaller(request).tenant)
       const balanceMicros = availableMicros + reservedMicros
       return reply.send({ balanceMicros, reservedMicros, availableMicros, currency: 'USD' })
     },
@@ -79,7 +79,7 @@ export function getServicesRoute (deps: IngestDeps, settings: Settings): RouteOp
       response: { 200: ServicesSchema },
     },
     handler: async (request, reply) =>
-      reply.send(servicesBody(settings, callerOf(request).mode, deps.lists())),
+      reply.send(servicesBody(settings, requireCaller(request).mode, deps.lists())),
   }
 }
 
@@ -108,7 +108,7 @@ function servicesBody (
 /** The checks of a service and their limitations; empty for test keys. */
 export function checksBody (checks: Checks, slug: ServiceSlug, mode: Mode): ChecksBody {
   const active = mode === 'test' ? [] : checks.get(slug) ?? []
-  return { checks: [...active], limitations: [...limitationsOf(slug, active)] }
+  return { checks: [...active], limitations: [...listLimitations(slug, active)] }
 }
 
 const ID_PREFIX = 'txn_'
@@ -143,7 +143,7 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
       const { limit = DEFAULT_TRANSACTIONS, after, type } = request.query as TransactionsQuery
       const before = after === undefined ? undefined : Number(after.slice(ID_PREFIX.length))
       // One more shows whether there is a next page.
-      const entries = await deps.transactions(callerOf(request).tenant, {
+      const entries = await deps.transactions(requireCaller(request).tenant, {
         limit: limit + 1, before, type,
       })
       const data = entries.slice(0, limit).map(transactionBody)
@@ -215,7 +215,7 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
         return sendError(reply, { code: 'not_acceptable', more: { available } })
       }
       const options = toOptions(query, deps.now())
-      const usage = await deps.usage(callerOf(request).tenant, options)
+      const usage = await deps.usage(requireCaller(request).tenant, options)
       if (usage.kind === 'too_many') {
         throw invalidTime('from', 'is too early: there are more than ' +
           `${usage.maxJobs.toLocaleString('en-US')} jobs until "to". Ask for a shorter time.`)

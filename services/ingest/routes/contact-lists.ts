@@ -11,7 +11,7 @@ import { reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
 import { type ApiError, ApiException } from '../errors.ts'
 import { ListFile } from '../file.ts'
-import { callerOf } from '../guard.ts'
+import { requireCaller } from '../guard.ts'
 import type { IngestDeps } from '../deps.ts'
 import { sendError } from '../response.ts'
 
@@ -21,7 +21,7 @@ const tags = ['Contact lists']
 async function readCounts (
   { contactLists }: IngestDeps, request: FastifyRequest
 ): Promise<ContactListsBody> {
-  const lists = await contactLists.count(callerOf(request).org)
+  const lists = await contactLists.count(requireCaller(request).org)
   const entries = lists.allow + lists.block + lists.suppress
   return { entries, maxEntries: MAX_LIST_ENTRIES, lists }
 }
@@ -88,7 +88,7 @@ export function changeListsRoute (
       describeAccess(request, { details: { action, entries: String(entries.length) } })
       try {
         await deps.contactLists.change(
-          callerOf(request).org, entries.map(text => ({ text, action })))
+          requireCaller(request).org, entries.map(text => ({ text, action })))
         return await reply.send(await readCounts(deps, request))
       } catch (error) {
         return sendError(reply, toApiError(error, 'entries'))
@@ -139,7 +139,7 @@ export function changeListsFromFileRoute (
         details: { action: action ?? 'file', entries: String(changes.length) },
       })
       try {
-        await deps.contactLists.change(callerOf(request).org, changes)
+        await deps.contactLists.change(requireCaller(request).org, changes)
         return await reply.send(await readCounts(deps, request))
       } catch (error) {
         if (error instanceof ListEntryError) throw file.error(error.faults, error.count)
@@ -181,7 +181,7 @@ export function lookUpRoute (
     handler: async (request, reply) => {
       const { contacts } = request.body as LookUpBody
       try {
-        const actions = await deps.contactLists.lookUp(callerOf(request).org, contacts)
+        const actions = await deps.contactLists.lookUp(requireCaller(request).org, contacts)
         return await reply.send({
           data: contacts.map((contact, index) => ({ contact, action: actions[index] ?? null })),
         })

@@ -30,13 +30,13 @@ import { failpoint } from '../../runtime/platform/failpoint.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { addSpanAttributes } from '../../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
-import { asciiUrlOf } from '../../webhooks/url.ts'
+import { toAsciiUrl } from '../../webhooks/url.ts'
 import { createBodyBudget, reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
 import type { IngestDeps } from '../deps.ts'
 import { type ApiError, ApiException } from '../errors.ts'
 import { type AwaitedJob, awaitResults, whileConnected } from '../find-jobs.ts'
-import { callerOf, readIdempotencyKey } from '../guard.ts'
+import { requireCaller, readIdempotencyKey } from '../guard.ts'
 import { DATE_CHARACTERS, isDay, webhookFault } from '../request.ts'
 import { sendError } from '../response.ts'
 import { checksBody } from './account.ts'
@@ -228,7 +228,7 @@ function readKeyedSubmission (
 function readSubmission (
   request: FastifyRequest, settings: Settings
 ): Submission | ApiError {
-  const { tenant, mode, keyId } = callerOf(request)
+  const { tenant, mode, keyId } = requireCaller(request)
   const job = readJob(request.body as CreateJobBody, settings, mode)
   if ('code' in job) return job
   const refusal = sandboxRefusal(job, mode, settings)
@@ -292,7 +292,7 @@ function readJob (
     ...options.length > 0 && { options },
     ...body.deadline !== undefined && { deadlineSeconds: body.deadline },
     metadata: body.metadata ?? {},
-    webhookUrl: asciiUrlOf(body.webhook_url ?? ''),
+    webhookUrl: toAsciiUrl(body.webhook_url ?? ''),
   }
 }
 
@@ -533,7 +533,7 @@ export function createQuoteRoute (
       const read = readSubmission(request, settings)
       if ('code' in read) return sendError(reply, read)
       const { service } = read
-      const checks = checksBody(settings.checks, service, callerOf(request).mode)
+      const checks = checksBody(settings.checks, service, requireCaller(request).mode)
       const { sample = false } = request.body as CreateQuoteBody
       const submission = { ...read, sample }
       const quoted = await deps.quote(submission)

@@ -15,7 +15,7 @@ import type { FairPool } from '../../runtime/platform/limits.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
-import { callerOf } from '../guard.ts'
+import { requireCaller } from '../guard.ts'
 import { sendError } from '../response.ts'
 import { unknownService } from './create-job.ts'
 
@@ -58,7 +58,7 @@ export function createFilePreviewRoute (settings: Settings, budget: FairPool): R
       const { service: slug } = request.body as { readonly service?: string }
       const service = SERVICE_SLUGS.find(name => name === slug)
       if (slug !== undefined && service === undefined) return sendError(reply, unknownService())
-      const { mode } = callerOf(request)
+      const { mode } = requireCaller(request)
       const services = [...PREFERRED, ...SERVICE_SLUGS]
         .filter(name => mode === 'test' || settings.checks.has(name))
       const { bytes, csv, reading } = previewed

@@ -25,12 +25,13 @@ import {
   erasedBody, findCounted, findJob, findReadable, JOB_ID, jobBodies, listJobs, listLabeled,
   NOT_STORED, type ResultRetention, untilClosed, waitForChange,
 } from '../find-jobs.ts'
-import { callerOf, isKeyValid } from '../guard.ts'
+import { requireCaller, isKeyValid } from '../guard.ts'
 import { createTenantGate, EVENT_STREAM } from '../limits/limiter.ts'
 import { timeRange } from '../request.ts'
 import { sendError } from '../response.ts'
 import {
-  formError, RESULT_TYPES, resultForm, type ResultForm, selectionOf, sendProvisional, sendResults,
+  buildSelection, formError, RESULT_TYPES, resultForm, type ResultForm, sendProvisional,
+  sendResults,
   sendResultsPage,
 } from '../results-response.ts'
 
@@ -65,7 +66,7 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
       const read = async (tenant: string, job: string) => wait === 0
         ? await deps.readRecentJob(tenant, job)
         : await waitForChange(deps, request, { tenant, job, timeoutMs: wait * 1_000 })
-      const job = await findJob({ ...deps, readRecentJob: read }, callerOf(request).tenant, id)
+      const job = await findJob({ ...deps, readRecentJob: read }, requireCaller(request).tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       const [body] = await jobBodies(deps, job.tenant, [job])
       return reply.send(body)
@@ -101,7 +102,7 @@ export function listJobsRoute (deps: IngestDeps): RouteOptions {
     handler: async (request, reply) => {
       const { metadata: labels, created_from: _from, created_to: _to, ...query } =
         request.query as ListJobsQuery
-      const { tenant } = callerOf(request)
+      const { tenant } = requireCaller(request)
       const filter = {
         limit: DEFAULT_JOBS,
         after: '',
@@ -152,7 +153,7 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
-      const { tenant } = callerOf(request)
+      const { tenant } = requireCaller(request)
       const job = await findJob(deps, tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       const outcome = await deps.cancel(tenant, job.id)
@@ -196,7 +197,7 @@ export function eraseJobRoute (deps: IngestDeps): RouteOptions {
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
       const { cache } = request.query as EraseJobQuery
-      const job = await findJob(deps, callerOf(request).tenant, id)
+      const job = await findJob(deps, requireCaller(request).tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       if (!job.ended) return sendError(reply, { code: 'job_not_ended' })
       if (await untilClosed(deps, job) === undefined) return sendError(reply, NOT_STORED)
@@ -255,7 +256,7 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       const form = resultForm(query, request.headers.accept)
       const { id } = request.params as JobPath
       const find = query.provisional === undefined ? findReadable : findCounted
-      const readable = await find(deps, settings, { tenant: callerOf(request).tenant, id })
+      const readable = await find(deps, settings, { tenant: requireCaller(request).tenant, id })
       if ('code' in readable) return sendError(reply, readable)
       const fault = formError(query, form)
       if (fault !== undefined) return sendError(reply, fault)
@@ -288,7 +289,7 @@ async function sendReadable (
   const query = request.query as ResultsQuery
   const header = await deps.openHeader(results.job)
   const { columns, ids = false, options, metadata } = header
-  const selected = selectionOf(query, { service: results.job.service, ids, options, form })
+  const selected = buildSelection(query, { service: results.job.service, ids, options, form })
   if ('code' in selected) return sendError(reply, selected)
   if (query.join !== undefined && columns === undefined) return sendError(reply, NOT_FROM_A_FILE)
   const selection = { ...selected, ...query.join && columns && { original: columns } }
@@ -348,7 +349,7 @@ export function jobEventsRoute (deps: IngestDeps): RouteOptions {
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
-      const { tenant, org } = callerOf(request)
+      const { tenant, org } = requireCaller(request)
       const state = JOB_ID.test(id) ? await readState(deps, tenant, id) : undefined
       if (state === undefined) return sendError(reply, { code: 'job_not_found' })
       const last = readEventId(request.headers['last-event-id'])

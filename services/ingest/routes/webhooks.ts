@@ -10,19 +10,19 @@ import {
 import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
 import { withExample } from '../../../schemas/api/parts.ts'
 import { describeAccess } from '../../accounts/access-log/access-log.ts'
-import { partsOf } from '../../accounts/tenant.ts'
+import { parseTenant } from '../../accounts/tenant.ts'
 import type { Job } from '../../jobs/job.ts'
 import type { Attempt, WebhookDelivery } from '../../webhooks/deliveries.ts'
 import type { EndpointSettings, WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import {
-  deliveryIdOf, eventIdOf, eventTypeOf, eventTypesOf, partsOfDelivery,
+  toDeliveryId, deriveEventId, findEventType, listEventTypes, partsOfDelivery,
 } from '../../webhooks/event.ts'
-import { asciiUrlOf } from '../../webhooks/url.ts'
+import { toAsciiUrl } from '../../webhooks/url.ts'
 import type { Settings } from '../config.ts'
 import type { IngestDeps } from '../deps.ts'
 import type { ApiError } from '../errors.ts'
 import { findJob } from '../find-jobs.ts'
-import { callerOf } from '../guard.ts'
+import { requireCaller } from '../guard.ts'
 import { webhookFault } from '../request.ts'
 import { sendError } from '../response.ts'
 
@@ -31,7 +31,7 @@ const NOT_FOUND: ApiError = { code: 'webhook_endpoint_not_found' }
 const tags = ['Webhook endpoints']
 
 const readId = (request: FastifyRequest) => (request.params as EndpointPath).id
-const callerTenant = (request: FastifyRequest) => callerOf(request).tenant
+const callerTenant = (request: FastifyRequest) => requireCaller(request).tenant
 
 /** POST /api/v1/webhook-endpoints: creates an endpoint; its secret is in this response only. */
 export function createEndpointRoute (deps: IngestDeps, settings: Settings): RouteOptions {
@@ -68,7 +68,7 @@ export function createEndpointRoute (deps: IngestDeps, settings: Settings): Rout
       const fault = webhookFault(body.url, webhooks, 'url')
       if (fault !== undefined) return sendError(reply, fault)
       const defaults = { events: ['*'] as const, description: '', enabled: true }
-      const wanted = { ...defaults, ...toSettings(body), url: asciiUrlOf(body.url) }
+      const wanted = { ...defaults, ...toSettings(body), url: toAsciiUrl(body.url) }
       const tenant = callerTenant(request)
       const made = await deps.endpoints.create(tenant, wanted, max)
       if (made === undefined) {
@@ -138,7 +138,7 @@ export function listWebhookKeysRoute (deps: IngestDeps): RouteOptions {
       response: { 200: WebhookKeysSchema },
     },
     handler: async (request, reply) => {
-      const keys = await deps.webhookKeys(callerOf(request).org)
+      const keys = await deps.webhookKeys(requireCaller(request).org)
       return reply.send({ data: keys.map(key => ({ key })) })
     },
   }
@@ -293,7 +293,7 @@ async function findEndpoint (
 function toSettings ({ url, events, ...rest }: UpdateEndpointBody): Partial<EndpointSettings> {
   return {
     ...rest,
-    ...url !== undefined && { url: asciiUrlOf(url) },
+    ...url !== undefined && { url: toAsciiUrl(url) },
     ...events !== undefined && { events: events.includes('*') ? ['*'] : events },
   }
 }
@@ -306,7 +306,7 @@ function endpointBody (tenant: string, endpoint: WebhookEndpoint): EndpointBody 
     events: [...events],
     description,
     enabled,
-    livemode: partsOf(tenant).mode === 'live',
+    livemode: parseTenant(tenant).mode === 'live',
     createdAt: new Date(createdAtMs).toISOString(),
     updatedAt: new Date(updatedAtMs).toISOString(),
   }
@@ -346,7 +346,7 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
-      const { tenant } = callerOf(request)
+      const { tenant } = requireCaller(request)
       const job = await findJob(deps, tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       const attempts = await deps.listAttempts(tenant, job.id)
@@ -401,7 +401,7 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
     },
     handler: async (request, reply) => {
       const { id, deliveryId } = request.params as DeliveryPath
-      const job = await findJob(deps, callerOf(request).tenant, id)
+      const job = await findJob(deps, requireCaller(request).tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       const attempted = await findAttempted(deps, job, deliveryId)
       if (attempted === undefined) {
@@ -438,7 +438,7 @@ async function findDelivery (
 ): Promise<WebhookDelivery | undefined> {
   const { event, endpoint } = partsOfDelivery(deliveryId)
   // Progress is out of date when it is sent again.
-  const type = eventTypesOf(job).find(it => eventIdOf(job.id, it) === event)
+  const type = listEventTypes(job).find(it => deriveEventId(job.id, it) === event)
   if (type === undefined) return undefined
   const common = { tenant: job.tenant, job: job.id, type }
   if (endpoint !== '') {
@@ -446,7 +446,7 @@ async function findDelivery (
     return target && { ...common, to: { endpoint } }
   }
   const { webhookUrl } = await deps.openHeader(job)
-  const isOfJob = webhookUrl !== '' && type === eventTypeOf(job.status)
+  const isOfJob = webhookUrl !== '' && type === findEventType(job.status)
   return isOfJob ? { ...common, to: { webhookUrl } } : undefined
 }
 
@@ -480,7 +480,7 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
     handler: async (request, reply) => {
       const { id } = request.params as EndpointPath
       const { limit = DEFAULT_ATTEMPTS, after } = request.query as ListEndpointDeliveriesQuery
-      const { tenant } = callerOf(request)
+      const { tenant } = requireCaller(request)
       if (await findEndpoint(deps, tenant, id) === undefined) {
         return sendError(reply, { code: 'webhook_endpoint_not_found' })
       }
@@ -489,7 +489,7 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
         // One more shows whether there is a next page.
         limit: limit + 1,
         ...after !== undefined && {
-          after: { job, event: deliveryIdOf(event, id), attempt: Number(attempt) },
+          after: { job, event: toDeliveryId(event, id), attempt: Number(attempt) },
         },
       })
       const page = attempts.slice(0, limit)

@@ -4,9 +4,9 @@ import type { Completed, CompletedRows } from '../../../schemas/types.ts'
 import { type CheckedRecord, expiresAtMs } from '../../cache/cache.ts'
 import type { Evidence } from '../../cache/evidence.ts'
 import type { TallyBlock } from '../job.ts'
-import { INPUT_COLUMNS, rowFieldsOf, SERVICE_DEFINITIONS } from './columns.ts'
+import { INPUT_COLUMNS, listRowFields, SERVICE_DEFINITIONS } from './columns.ts'
 import { blockDigest } from './result-blocks.ts'
-import { mailProviderOf, normalizedMailbox, unmaskExchange } from '../../mail/owners.ts'
+import { findMailProvider, normalizedMailbox, unmaskExchange } from '../../mail/owners.ts'
 import { formatPhone } from '../../phone/plans.ts'
 import type { Emission } from '../../runtime/engine/stage.ts'
 import { emptyBitmap, indexes, set } from '../../runtime/platform/bitmap.ts'
@@ -44,7 +44,7 @@ export type CheckedContact = {
  * the cache must not identify contacts. A record without a verdict expires at once and has no
  * source.
  */
-export function rowOutcomeOf (
+export function toRowOutcome (
   record: CheckedRecord, subject: CheckedContact, { source, freshnessMs }: RecordTerms
 ): RowOutcome {
   const { status, reason, confidence, evidence, checkedAtMs } = record
@@ -73,7 +73,7 @@ export function listedOutcome (
   { atMs, freshnessMs }: { readonly atMs: number, readonly freshnessMs: number }
 ): RowOutcome {
   const isAllowed = action === 'allow'
-  const outcome = rowOutcomeOf({
+  const outcome = toRowOutcome({
     status: isAllowed ? 'valid' : 'invalid',
     reason: REASONS_OF_LISTS[action],
     confidence: 100,
@@ -156,7 +156,7 @@ function deriveEmail (
     email: canonical,
     domain,
     normalized: normalizedMailbox(canonical, exchange),
-    ...exchange !== '' && { mx_record: exchange, mail_provider: mailProviderOf(exchange) },
+    ...exchange !== '' && { mx_record: exchange, mail_provider: findMailProvider(exchange) },
     ...suggestion !== '' && { suggestion: `${canonical.slice(0, at)}@${suggestion}` },
   }
 }
@@ -211,7 +211,7 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
     BITMAPS.map(name => [name, emptyBitmap(coordinates.rows)])) as Bitmaps
   const verdicts = createVerdictRows(coordinates.rows)
   const cells = createDictionaryColumns(
-    rowFieldsOf(coordinates.service).filter((name) => !NOT_STORED.has(name)))
+    listRowFields(coordinates.service).filter((name) => !NOT_STORED.has(name)))
   const shareCells = createSharedCells()
   const rows: number[] = []
   const originals: number[] = []
@@ -358,7 +358,7 @@ function haveSameEnd (outcome: RowOutcome, other: RowOutcome): boolean {
 }
 
 /** The fields of a block that the tally needs. */
-export function tallyBlockOf (block: Completed): TallyBlock {
+export function toTallyBlock (block: Completed): TallyBlock {
   const { job, chunk, batch, inputs, firstRow, duplicates, verdicts } = block
   const replacesLost = batch === NO_BATCH.substitute
   const { finished, cached, live, invalid, unknown, cancelled } = block
@@ -373,7 +373,7 @@ export type ChunkCoordinates = Readonly<Pick<Completed,
   { readonly service: ServiceSlug }
 
 /** The coordinates in the value of a message with rows. */
-export function coordinatesOf (
+export function toCoordinates (
   value: Omit<ChunkCoordinates, 'service'> & { readonly service: string }
 ): ChunkCoordinates {
   const { tenant, job, chunk, chunks, firstRow, rows, totalRows } = value
@@ -403,7 +403,7 @@ export function coordinatesOfHeaders (
     .map((name) => Number(headers[name] ?? Number.NaN))
   if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0)) return undefined
   const [chunk = 0, chunks = 0, firstRow = 0, chunkRows = 0, totalRows = 0] = numbers
-  const coordinates = coordinatesOf({
+  const coordinates = toCoordinates({
     tenant, job, service, chunk, chunks, firstRow, rows: chunkRows, totalRows,
   })
   return { coordinates, lane: lane as Lane, rows: Buffer.from(rows, 'base64') }

@@ -3,7 +3,7 @@ import {
   CELL_TYPES, COMMON_COLUMNS, ID_COLUMN, SERVICE_COLUMNS, STANDARD_COLUMNS,
 } from '../../../schemas/api/columns.ts'
 import { unpackChecks } from '../../cache/evidence.ts'
-import { extensionOf, vanityOf } from '../../phone/cell.ts'
+import { readExtension, readVanity } from '../../phone/cell.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { allOptionColumns, optionColumns } from '../options.ts'
 
@@ -29,7 +29,7 @@ export type JobColumns = {
 }
 
 /** All columns of a job's result file, in order. */
-export function columnsOf (
+export function listColumns (
   service: ServiceSlug, { ids = false, options }: JobColumns = {}
 ): readonly string[] {
   const { columns } = SERVICE_DEFINITIONS[service]
@@ -40,21 +40,21 @@ export function columnsOf (
 }
 
 /** The fields of a job's rows in JSON: the columns of its file, and `checks`. */
-export function jsonFieldsOf (
+export function listJsonFields (
   service: ServiceSlug, { ids = false, options }: JobColumns = {}
 ): readonly string[] {
-  return [...columnsOf(service, { options }), 'checks', ...ids ? [ID_COLUMN] : []]
+  return [...listColumns(service, { options }), 'checks', ...ids ? [ID_COLUMN] : []]
 }
 
 /**
  * The fields of a stored row of a service: the columns of every job of it, `checks`, the columns of
  * all options, and the id, which a row that is read `withReference` has there.
  */
-export function rowFieldsOf (
+export function listRowFields (
   service: ServiceSlug, { ids = false }: Pick<JobColumns, 'ids'> = {}
 ): readonly string[] {
   return [
-    ...columnsOf(service), 'checks', ...allOptionColumns(service), ...ids ? [ID_COLUMN] : [],
+    ...listColumns(service), 'checks', ...allOptionColumns(service), ...ids ? [ID_COLUMN] : [],
   ]
 }
 
@@ -63,11 +63,11 @@ export function rowFieldsOf (
  * contact. They are read from it and the number when the results are.
  */
 export const INPUT_COLUMNS: Readonly<Record<string, (input: string, e164: string) => string>> = {
-  extension: extensionOf, vanity: vanityOf,
+  extension: readExtension, vanity: readVanity,
 }
 
 /** The value of a cell by the type of its column in JSON; a blank one is for the caller. */
-export function cellValueOf (name: string, text: string): string | number | boolean {
+export function parseCell (name: string, text: string): string | number | boolean {
   if (CELL_TYPES[name] === 'integer') return Number(text)
   return CELL_TYPES[name] === 'boolean' ? text === 'true' : text
 }
@@ -76,7 +76,7 @@ export function cellValueOf (name: string, text: string): string | number | bool
  * The checks of a row by its cells `source` and `checks`. An invalid input failed the check of its
  * syntax; null for a row without stored evidence.
  */
-export function rowChecksOf (source: string | undefined, evidence = ''): RowChecks | null {
+export function parseRowChecks (source: string | undefined, evidence = ''): RowChecks | null {
   if (source === 'preflight') return { syntax: 'failed' }
   return evidence === '' ? null : { syntax: 'passed', ...unpackChecks(Number(evidence)) }
 }

@@ -3,7 +3,7 @@ import { csvCell, guardCell, uniqueNames } from '../../../schemas/files/csv-form
 import type { CompletedRows } from '../../../schemas/types.ts'
 import type { Job } from '../job.ts'
 import type { StoredColumn } from './block.ts'
-import { columnsOf, INPUT_COLUMNS, type JobColumns, rowFieldsOf } from './columns.ts'
+import { listColumns, INPUT_COLUMNS, type JobColumns, listRowFields } from './columns.ts'
 import {
   columnsIn, createCellReader, createNumberReader, type MergedChunk, oncePerBlock, type ReadChunk,
   referenceAt,
@@ -26,7 +26,7 @@ export type CsvOptions = JobColumns & {
 type CsvPiece = { readonly lines: Buffer, readonly nextRow: number }
 
 function columnNames (job: Job, { columns, original, ...more }: CsvOptions): readonly string[] {
-  const all = columnsOf(job.service, more)
+  const all = listColumns(job.service, more)
   return columns ?? (original === undefined ? all : joinedColumns(all))
 }
 
@@ -52,14 +52,14 @@ export function createCsv (job: Job, options: CsvOptions): EncodeChunk {
     return createSelectedCsv(job, options)
   }
   const { safe = false, delimiter = ',', ids = false, original } = options
-  return createWholeCsv(columnsOf(job.service), { safe, delimiter, ids, original })
+  return createWholeCsv(listColumns(job.service), { safe, delimiter, ids, original })
 }
 
 const SELECTED_SIZE_BYTES = 65_536
 
 function createSelectedCsv (job: Job, options: CsvOptions): EncodeChunk {
   const { safe = false, delimiter = ',', keep = () => true, original } = options
-  const fields = rowFieldsOf(job.service)
+  const fields = listRowFields(job.service)
   const cellsAt = createCellReader(fields)
   const names = columnNames(job, options)
   const idAt = names.indexOf(ID_COLUMN)

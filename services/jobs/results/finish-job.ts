@@ -8,7 +8,7 @@ import type { Codec } from '../../runtime/kafka/registry.ts'
 import { batchWrites } from '../../runtime/platform/batch-writes.ts'
 import { insertDivided, insertToken } from '../../runtime/platform/clickhouse.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
-import { laneOf } from '../../runtime/platform/topics.ts'
+import { chooseLane } from '../../runtime/platform/topics.ts'
 import type { Lane } from '../../topology.ts'
 import type { Job, ManifestEntry } from '../job.ts'
 import { createJobStore, type JobStore } from '../store.ts'
@@ -91,7 +91,7 @@ export function remainingSteps (
 ): RemainingSteps {
   failpoint('finish.archived')
   const settled = {
-    topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
+    topic: 'jobs.settled', lane: job.lane, value: toSettled(job), rows: undefined,
   } as const
   const close = async () => {
     await store.close(job.tenant, job.id, entry?.seq)
@@ -104,7 +104,7 @@ export function remainingSteps (
 }
 
 /** The event of an ended job; times are Redis times. */
-export function settledOf (job: Job): Settled {
+export function toSettled (job: Job): Settled {
   const { preflight, counts } = job
   return {
     tenant: job.tenant,
@@ -142,7 +142,7 @@ export function createRepositories (connected: Connected) {
   const archive = createArchive(clickhouse, recordMac)
   const blocks = {
     ...stored,
-    insert: inLanes(stored.insert, ({ totalRows }: Completed) => laneOf(totalRows)),
+    insert: inLanes(stored.insert, ({ totalRows }: Completed) => chooseLane(totalRows)),
   }
   return {
     blocks,
@@ -156,7 +156,7 @@ export function createRepositories (connected: Connected) {
 }
 
 const laneOfRow = (row: BlockOrRecord) =>
-  'block' in row ? laneOf(row.block.totalRows) : row.archived.job.lane
+  'block' in row ? chooseLane(row.block.totalRows) : row.archived.job.lane
 
 /**
  * Batches the inserts of small jobs, which are many and tiny, as every insert has a fixed cost.

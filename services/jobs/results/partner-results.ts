@@ -1,11 +1,11 @@
-import { resultIdOf, sealResult, type FeedCells } from '../../../schemas/feeds/seal.ts'
+import { deriveResultId, sealResult, type FeedCells } from '../../../schemas/feeds/seal.ts'
 import type { FeedTypes } from '../../accounts/partners.ts'
 import type { Bus, OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
-import { batchesOf } from '../../runtime/platform/batch-writes.ts'
+import { splitBatches } from '../../runtime/platform/batch-writes.ts'
 import { eventLoop } from '../../runtime/platform/limits.ts'
 import { topicName } from '../../runtime/platform/topics.ts'
-import { cellValueOf, rowChecksOf } from './columns.ts'
+import { parseCell, parseRowChecks } from './columns.ts'
 
 /** The result of one contact, identified by its offset in the partner's topic. */
 type ContactResult = {
@@ -51,7 +51,7 @@ export function connectPartnerResults (
     const { offset, cells } = result
     const reference = truncate(result.reference)
     const service = truncate(of.service)
-    const resultId = resultIdOf(partner, partition, offset)
+    const resultId = deriveResultId(partner, partition, offset)
     const sealed = sealResult(key, { partner, reference, resultId }, cells)
     return {
       topic: topicName('feeds.finished', { partner }),
@@ -65,7 +65,7 @@ export function connectPartnerResults (
     send: async (of, results, signal) => {
       const producer = openProducer(of.partner)
       const sending: Promise<void>[] = []
-      for (const some of batchesOf(results, SEALED_PER_TURN)) {
+      for (const some of splitBatches(results, SEALED_PER_TURN)) {
         const messages = await Promise.all(some.map(result => toMessage(of, result)))
         const sent = producer.send(messages, signal)
         // Awaited below, all together.
@@ -92,7 +92,7 @@ const OMITTED_COLUMNS: ReadonlySet<string> = new Set(['row', 'duplicate_of'])
 /**
  * The cells of a row for a partner: the columns that are not blank, except those that have a
  * meaning only within a job, the checks behind the verdict, and the id of the job. `row` has the
- * fields of `rowFieldsOf`, of which the last is the packed checks.
+ * fields of `listRowFields`, of which the last is the packed checks.
  */
 export function feedCells (
   columns: readonly string[], row: readonly string[],
@@ -102,9 +102,9 @@ export function feedCells (
   for (const [index, name] of columns.entries()) {
     const cell = row[index]
     if (cell === undefined || cell === '' || OMITTED_COLUMNS.has(name)) continue
-    cells[name] = types === 'json' ? cellValueOf(name, cell) : cell
+    cells[name] = types === 'json' ? parseCell(name, cell) : cell
   }
-  const checks = rowChecksOf(row[columns.indexOf('source')], row[columns.length])
+  const checks = parseRowChecks(row[columns.indexOf('source')], row[columns.length])
   if (checks !== null) cells['checks'] = checks
   cells['job'] = job
   return cells

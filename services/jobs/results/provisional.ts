@@ -3,8 +3,8 @@ import { LRUCache } from 'lru-cache'
 import type { CompletedRows } from '../../../schemas/types.ts'
 import { has, indexes } from '../../runtime/platform/bitmap.ts'
 import type { Job, ManifestEntry } from '../job.ts'
-import { unfinishedRowsOf } from '../job-record.ts'
-import { rowFieldsOf } from './columns.ts'
+import { findUnfinishedRows } from '../job-record.ts'
+import { listRowFields } from './columns.ts'
 import {
   type ChunkPlan, createCellReader, createRepeater, mergeBlocks, type OpenBlock, referenceAt,
   ResultsError,
@@ -139,7 +139,7 @@ export class ProvisionalResults {
     const { job, blocks, after } = position
     const { keys } = this.#deps
     const isLost = job.ended &&
-      unfinishedRowsOf(job.preflight.totalRows, blocks).some(byte => byte !== 0)
+      findUnfinishedRows(job.preflight.totalRows, blocks).some(byte => byte !== 0)
     const [key, steps] = await Promise.all([
       keys.get(job.tenant, job.id).catch(undefinedIfLost), this.#countStored(position),
     ])
@@ -185,7 +185,7 @@ export class ProvisionalResults {
     const uses = markUses(steps, window)
     const plans = planChunks(reading, steps, uses)
     const jobWide = await this.#openJobWide(reading)
-    const fields = rowFieldsOf(job.service)
+    const fields = listRowFields(job.service)
     const [cellsAt, repeat] = [createCellReader(fields), createRepeater(fields)]
     const originals = new Map<number, readonly string[]>()
     for await (const [batch, blocks] of this.#readAhead(job, plans)) {

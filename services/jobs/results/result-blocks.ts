@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../../schemas/types.ts'
-import { boundOf } from '../message-codec.ts'
+import { toBoundBytes } from '../message-codec.ts'
 import { countBits } from '../../runtime/platform/bitmap.ts'
 import { batchReads } from '../../runtime/platform/batch-writes.ts'
 import { insertDivided, insertToken, streamRows } from '../../runtime/platform/clickhouse.ts'
@@ -42,7 +42,7 @@ export function blockDigest (block: Completed): string {
 /** What is stored of a block, except tenant and job. */
 function toStoredBlock (block: Completed): StoredBlock {
   const { chunk, batch, chunks, rowsSchema, sealed } = block
-  const bound = boundOf(block).toString('hex')
+  const bound = toBoundBytes(block).toString('hex')
   const originals = block.duplicates.map(({ row }) => row)
   const stored = { chunk, batch, chunks, rowsSchema, bound, originals, sealed }
   return { ...stored, digest: digestOfStored(stored) }

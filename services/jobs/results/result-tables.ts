@@ -1,11 +1,11 @@
 import { PassThrough, Readable } from 'node:stream'
 import { ZipFile } from 'yazl'
 import type { JobBody } from '../../../schemas/api/job.ts'
-import { usdOf } from '../../money/prices.ts'
+import { formatUsd } from '../../money/prices.ts'
 import { eventLoop } from '../../runtime/platform/limits.ts'
 import type { Rows } from './results.ts'
 import type { Job } from '../job.ts'
-import { rowFieldsOf } from './columns.ts'
+import { listRowFields } from './columns.ts'
 import { csvHeader, splitLine, uniqueKeys } from './csv.ts'
 import { ByteWriter, ParquetWriter, type ColumnSource } from 'hyparquet-writer'
 
@@ -40,7 +40,7 @@ type TableOptions = {
 export function createTable (job: Job, { columns, original = [] }: TableOptions): ResultTable {
   const hasOriginal = original.length > 0
   const names = uniqueKeys(csvHeader(job, { columns, ...hasOriginal && { original } }))
-  const fields = rowFieldsOf(job.service, { ids: true })
+  const fields = listRowFields(job.service, { ids: true })
   const positions = columns.map(name => fields.indexOf(name))
   const kinds = [...original.map(() => 'text' as const), ...columns.map(columnKind)]
   return {
@@ -147,9 +147,9 @@ function summarySheet (job: JobBody): string {
     ['Rows checked live', job.freshRecords], ['Rows from the cache', job.cacheHits],
     ['Rows that repeat another', job.duplicateRecords], ['Rows not readable', job.invalidRecords],
     ['Rows without a verdict', job.unknownRecords], ['Rows cancelled', job.cancelledRecords],
-    ['Maximum price in USD', usdOf(job.maxQuoteMicros), MONEY],
-    ['Charged in USD', usdOf(job.chargedMicros), MONEY],
-    ['Released in USD', usdOf(job.releasedMicros), MONEY],
+    ['Maximum price in USD', formatUsd(job.maxQuoteMicros), MONEY],
+    ['Charged in USD', formatUsd(job.chargedMicros), MONEY],
+    ['Released in USD', formatUsd(job.releasedMicros), MONEY],
     ...Object.entries(reasons ?? {}).map(([reason, rows]) => [`Reason ${reason}`, rows] as const),
   ]
   const rows = lines.map(([label, value, style], at) => {

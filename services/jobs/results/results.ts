@@ -6,9 +6,9 @@ import { eventLoop } from '../../runtime/platform/limits.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import type { Job, ManifestEntry } from '../job.ts'
 import { JobKeyLostError, type JobKeys } from '../job-keys.ts'
-import { unfinishedRowsOf } from '../job-record.ts'
+import { findUnfinishedRows } from '../job-record.ts'
 import { unsealRows } from '../message-codec.ts'
-import { rowFieldsOf } from './columns.ts'
+import { listRowFields } from './columns.ts'
 import { createCsv, csvHeader, csvLine, type CsvOptions } from './csv.ts'
 import {
   type CellReader, type ChunkPlan, type Contacts, createCellReader, createRepeater, type JobPlan,
@@ -105,7 +105,7 @@ export function createResults (deps: ReadingDeps) {
 function createRowReader (
   job: Job, { withReference = false }: RowOptions = {}
 ): (chunk: ReadChunk, from?: number) => Rows {
-  const cellsAt = createCellReader(rowFieldsOf(job.service))
+  const cellsAt = createCellReader(listRowFields(job.service))
   return ({ merged, repeated }, from = 0) => {
     const skipped = Math.max(0, from - merged.firstRow)
     return Array.from({ length: merged.rows - skipped }, (_, at) => {
@@ -158,7 +158,7 @@ async function openChunks (
   }
 ): Promise<AsyncIterable<ReadChunk>> {
   // A job that ended without its key has rows without a block.
-  if (unfinishedRowsOf(job.preflight.totalRows, manifest).some(byte => byte !== 0)) {
+  if (findUnfinishedRows(job.preflight.totalRows, manifest).some(byte => byte !== 0)) {
     throw new LostResultsError(`job ${job.id} ended without the key of its results`)
   }
   const plan = planJob(manifest, {
@@ -175,7 +175,7 @@ async function openChunks (
     isWholeJob ? undefined : checkBlocks(deps, job, plan),
   ])
   if (key === undefined) throw new LostResultsError(`the data key of job ${job.id} is lost`)
-  const fields = rowFieldsOf(job.service)
+  const fields = listRowFields(job.service)
   const reading = {
     job,
     plan,
@@ -399,7 +399,7 @@ export type WantedRows = Readonly<Partial<Record<typeof FILTER_COLUMNS[number],
 export function createRowFilter (
   service: ServiceSlug, wanted: WantedRows
 ): RowFilter | undefined {
-  const fields = rowFieldsOf(service)
+  const fields = listRowFields(service)
   const tests = FILTER_COLUMNS.flatMap(name => {
     const values = wanted[name]
     return values === undefined ? [] : [{ at: fields.indexOf(name), values: new Set(values) }]

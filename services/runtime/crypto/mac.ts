@@ -63,7 +63,7 @@ export function createMac (
  * keys are never removed, so the first one, of the oldest message key, stays the same.
  * @throws TypeError without any message key.
  */
-export function subkeysOf (
+export function deriveSubkeys (
   messageKeys: MessageKeySettings['MESSAGE_KEYS'], purpose: string
 ): readonly [KeyObject, ...KeyObject[]] {
   const [oldest, ...others] = Object.keys(messageKeys).sort().map(id =>

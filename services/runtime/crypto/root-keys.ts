@@ -104,7 +104,7 @@ export function createRootKeys (
  * The id of the root key that wraps an organization key.
  * @throws SealError for bytes that are not wrapped.
  */
-export const rootIdOf = (wrapped: Buffer): string => splitKeyId(wrapped).id
+export const readRootId = (wrapped: Buffer): string => splitKeyId(wrapped).id
 
 const describeWraps = ({ purpose, organization }: KeyContext) => `${purpose} of ${organization}`
 

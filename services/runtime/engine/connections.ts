@@ -8,7 +8,7 @@ import {
 import { publishRootKeyIds } from '../crypto/root-keys.ts'
 import { type Attempts, createAttempts } from './dead-letters.ts'
 import type { Bus } from '../kafka/bus.ts'
-import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
+import { toKafkaConnection, type KafkaSettings } from '../kafka/connection.ts'
 import { createKafkaBus } from '../kafka/kafka-bus.ts'
 import {
   type Codec, createCodec, type RegistrySettings, registrySource,
@@ -112,7 +112,7 @@ const openers: Openers = {
   bus: async (config, { name, log, metrics, fatal, onStop }) => {
     const clientId = `${name}.${config.INSTANCE}`
     const bus = createKafkaBus({
-      ...kafkaConnectionOf(config),
+      ...toKafkaConnection(config),
       clientId,
       mac: createMessageMac(config, reportForged({ log, metrics })),
       onFatal: fatal,

@@ -12,7 +12,7 @@ import {
   type Attempts, createDeadLetters, type PartitionAttempts, UNCOUNTED,
 } from './dead-letters.ts'
 import {
-  createEmitter, dueAtMs, type MessageCodec, type Postponement, rowCountOf, type Stage,
+  createEmitter, dueAtMs, type MessageCodec, type Postponement, readRowCount, type Stage,
 } from './stage.ts'
 import type { Gate } from './pause.ts'
 import { Process, Steps, type Effects, type StepContext } from './process.ts'
@@ -366,6 +366,6 @@ class StageConsumer {
     const { lane = '', service = '' } = this.#subscription
     const labels = { stage: this.#stage.name, lane, service }
     this.#deps.metrics.count('stage_chunks_total', labels)
-    this.#deps.metrics.count('stage_rows_total', labels, rowCountOf(headers))
+    this.#deps.metrics.count('stage_rows_total', labels, readRowCount(headers))
   }
 }

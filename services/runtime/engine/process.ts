@@ -12,7 +12,7 @@ import {
   type DeadLetter, type DeadLetters, diedAgain, MISSING_KEY, POISON, replayOutcomes,
 } from './dead-letters.ts'
 import {
-  byJob, type Decision, decisionSpans, type Decoded, type Emission, type Emitter, idsOf,
+  byJob, type Decision, decisionSpans, type Decoded, type Emission, type Emitter, collectIds,
   type Incoming, type MessageCodec, messageFields, type Postponement, type Stage,
 } from './stage.ts'
 
@@ -309,7 +309,7 @@ export class Process {
     } catch (error) {
       const dead = findReason(error, batch, 'flush failed')
       const { completes } = decision
-      const about = { ...idsOf(completes.map(({ raw }) => raw)), messages: completes.length }
+      const about = { ...collectIds(completes.map(({ raw }) => raw)), messages: completes.length }
       log.error({ err: error, ...about },
         'flush of held messages failed: sending them to the dead-letter topic')
       await this.#apply([{ completes, emits: [], dead }], batch)
@@ -327,7 +327,7 @@ export class Process {
       if (dead === undefined && !isDebug) continue
       for (const messages of byJob(completes.map(({ raw }) => raw)).values()) {
         const [first] = messages
-        const about = { ...idsOf(messages), messages: messages.length }
+        const about = { ...collectIds(messages), messages: messages.length }
         if (dead === undefined) log.debug(about, 'messages decided')
         else {
           log.error({ ...about, ...first && messageFields(first), reason: dead },
@@ -433,7 +433,7 @@ export class Steps {
         onRetry: (error, attempt) => {
           this.#waiting.add(effect)
           metrics.count('stage_retries_total', { ...labels, cause: 'infrastructure' })
-          log.warn({ err: error, attempt, step, ...idsOf(messages) },
+          log.warn({ err: error, attempt, step, ...collectIds(messages) },
             'dependency unavailable, retrying')
         },
       })

@@ -6,7 +6,7 @@ import {
 import {
   createFairQueue, createFairShares, type FairQueue, type FairShares,
 } from '../platform/limits.ts'
-import { dueAtMs, rowCountOf } from './stage.ts'
+import { dueAtMs, readRowCount } from './stage.ts'
 
 /** Offsets are added in ascending order, so the first of `pending` is always the lowest. */
 type Partition = { readonly pending: Set<bigint>, next: bigint, committed: bigint }
@@ -196,7 +196,7 @@ const readTenant = ({ forged, headers }: RawMessage): string =>
   forged === true ? '' : headers['tenant'] ?? ''
 
 const readCost = ({ forged, headers }: RawMessage): number =>
-  forged === true ? 1 : Math.max(1, rowCountOf(headers))
+  forged === true ? 1 : Math.max(1, readRowCount(headers))
 
 type Usage = { readonly waiting: number, readonly rows: number }
 

@@ -7,8 +7,8 @@ import type { PartitionHeaders } from '../platform/topics.ts'
 import { countBits } from '../platform/bitmap.ts'
 import { eventLoop, type FairSlotsOptions, type SlotRequest } from '../platform/limits.ts'
 import {
-  type Attributes, failSpan, isTracing, parentContextOf, type Span, SpanKind, spanLinksOf,
-  startSpan, traceHeaders, type TraceHeaders, traceIdOf, withSpan,
+  type Attributes, failSpan, isTracing, extractContext, type Span, SpanKind, toSpanLinks,
+  startSpan, traceHeaders, type TraceHeaders, readTraceId, withSpan,
 } from '../platform/tracing.ts'
 import type {
   InnerTopic, Lane, ReadsOf, ServiceSlug, StageName, TopicName, WritesOf,
@@ -129,7 +129,7 @@ export type MessageCodec = {
 }
 
 /** The number of rows of a message, by its headers: the bits of `rows`, or `chunkRows`, or 0. */
-export function rowCountOf (headers: Readonly<Record<string, string>>): number {
+export function readRowCount (headers: Readonly<Record<string, string>>): number {
   if (headers.rows !== undefined) return countBits(Buffer.from(headers.rows, 'base64'))
   const chunkRows = Number(headers.chunkRows ?? 0)
   return Number.isSafeInteger(chunkRows) && chunkRows > 0 ? chunkRows : 0
@@ -171,13 +171,13 @@ export function byJob<M extends Headed> (
 }
 
 /** The log fields of messages, by their headers. */
-export function idsOf (messages: readonly Headed[]): MessageIds {
+export function collectIds (messages: readonly Headed[]): MessageIds {
   const [first] = messages
   if (first === undefined) return {}
   const jobs = byJob(messages).size
   if (jobs > 1) return { jobs }
   const { tenant, job } = first.headers
-  const traceId = traceIdOf(first.headers)
+  const traceId = readTraceId(first.headers)
   return { ...tenant && { tenant }, ...job && { job }, ...traceId && { traceId } }
 }
 
@@ -186,7 +186,7 @@ export function messageFields (
   raw: MessagePosition & Headed
 ): MessageIds & TopicPartition & { readonly offset: string } {
   const { topic, partition, offset } = raw
-  return { ...idsOf([raw]), topic, partition, offset: String(offset) }
+  return { ...collectIds([raw]), topic, partition, offset: String(offset) }
 }
 
 type HeldMessage<M> = { readonly message: M, readonly atMs: number }
@@ -358,8 +358,8 @@ function startProcess ({ stage, group }: SpanLocation, messages: Messages, start
   return startSpan({
     name: `${stage} process`,
     kind: SpanKind.CONSUMER,
-    parent: parentContextOf(first?.headers ?? {}),
-    links: spanLinksOf(others.slice(0, MAX_LINKS).map(({ headers }) => headers)),
+    parent: extractContext(first?.headers ?? {}),
+    links: toSpanLinks(others.slice(0, MAX_LINKS).map(({ headers }) => headers)),
     attributes: {
       ...buildAttributes(messages),
       ...group !== undefined && { 'messaging.consumer.group.name': group },
@@ -383,6 +383,6 @@ function buildAttributes (messages: Messages): Attributes {
     ...tenant && { tenant },
     ...job && { job },
     ...chunk && messages.length === 1 && { chunk: Number(chunk) },
-    rows: messages.reduce((sum, { headers }) => sum + rowCountOf(headers), 0),
+    rows: messages.reduce((sum, { headers }) => sum + readRowCount(headers), 0),
   }
 }

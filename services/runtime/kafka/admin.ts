@@ -3,10 +3,10 @@ import Type, { type Static } from 'typebox'
 import { InfrastructureError } from '../platform/errors.ts'
 import { retry } from '../platform/retry.ts'
 import {
-  deadTopic, logicalTopic, type RealTopic, subscriptionsOf, topicPattern, TOPICS_BY_JOB,
+  deadTopic, logicalTopic, type RealTopic, listSubscriptions, topicPattern, TOPICS_BY_JOB,
 } from '../platform/topics.ts'
 import { createKafka, type KafkaAdmin, withClientAdmin } from './client.ts'
-import { type KafkaConnection, accessErrorOf, kafkaTypeOf } from './connection.ts'
+import { type KafkaConnection, describeAccessError, kafkaErrorType } from './connection.ts'
 import { READING_STAGES, STAGES, topology, type StageName, type TopicName } from '../../topology.ts'
 
 export type Setting = { readonly name: string, readonly value: string }
@@ -66,7 +66,7 @@ const HOUR_MS = 3_600_000
  * The settings of a topic: cleanup policy, retention and in-sync replicas. Partners may compress
  * with any codec, so the brokers recompress their topics with one that every consumer can read.
  */
-export function topicSettingsOf (
+export function toTopicSettings (
   topic: RealTopic, {
     TOPIC_MIN_INSYNC: minInsync, TOPIC_COMPACTION_LAG_MS: compactionLagMs = 600_000,
     TOPIC_COMPRESSION: compression = 'gzip',
@@ -102,7 +102,7 @@ export async function withAdmin<T> (
   try {
     return await withClientAdmin(kafka, work)
   } catch (error) {
-    const refusal = accessErrorOf(error)
+    const refusal = describeAccessError(error)
     throw refusal === undefined ? error : new InfrastructureError(refusal, { cause: error })
   }
 }
@@ -133,7 +133,7 @@ export async function createTopics (
     })),
   })
   await applySettings(
-    missing.map(topic => ({ topic, settings: topicSettingsOf(topic, options) })),
+    missing.map(topic => ({ topic, settings: toTopicSettings(topic, options) })),
     { apply: create, say: options.say })
   await waitForLeaders(admin, missing.map(({ name }) => name))
 }
@@ -162,7 +162,7 @@ export async function applySettings (topics: readonly TopicSettings[], { apply, 
     } catch (error) {
       // The client reports topics one by one; some of them may be there by now.
       const { errors = [error] } = error as { readonly errors?: readonly unknown[] }
-      const cause = errors.find(each => REFUSALS.includes(kafkaTypeOf(each)))
+      const cause = errors.find(each => REFUSALS.includes(kafkaErrorType(each)))
       if (cause === undefined) throw error
       return cause
     }
@@ -288,13 +288,13 @@ type Right = Omit<AccessRule, 'principal'>
 type Operation = AccessRule['operation']
 
 /** The principal of a stage: its user has the name of the stage, after the prefix of the topics. */
-export const principalOf = (stage: StageName, prefix = ''): string => `User:${prefix}${stage}`
+export const toPrincipal = (stage: StageName, prefix = ''): string => `User:${prefix}${stage}`
 
 /**
  * The ACLs of a stage, from the topology. Read and write include describe. An idempotent producer
  * needs no ACL of its own: since Kafka 2.8, write access to any topic is enough.
  */
-export function rulesOf (stage: StageName, prefix = ''): readonly AccessRule[] {
+export function listAccessRules (stage: StageName, prefix = ''): readonly AccessRule[] {
   const { writes } = topology.stages[stage]
   const { all, ledger } = topology.recovery
   const reads = new Set<TopicName>(
@@ -315,12 +315,12 @@ export function rulesOf (stage: StageName, prefix = ''): readonly AccessRule[] {
     // `ledger` measures the lag of all groups.
     ...stage === 'ledger' ? lagRights(READING_STAGES.filter(reader => reader !== stage)) : [],
   ]
-  return rights.map(right => ({ principal: principalOf(stage, prefix), ...right }))
+  return rights.map(right => ({ principal: toPrincipal(stage, prefix), ...right }))
 }
 
 /** The ACLs of all stages. Partners have their own; no other principal has any. */
 export const stageRules = (prefix = ''): readonly AccessRule[] =>
-  STAGES.flatMap(stage => rulesOf(stage, prefix))
+  STAGES.flatMap(stage => listAccessRules(stage, prefix))
 
 function onTopics (topics: readonly TopicName[], operation: Operation): readonly Right[] {
   return topics.map(topic => ({ kind: 'topic', ...topicPattern(topic), operation }))
@@ -366,13 +366,13 @@ export type OffsetsAdmin = Pick<KafkaAdmin, 'fetchOffsets' | 'fetchTopicOffsets'
 /** All groups of the topology, without those of partners. */
 export const TOPOLOGY_GROUPS: readonly ConsumerGroup[] =
   STAGES.flatMap(stage =>
-    subscriptionsOf(stage).map(({ group, topics }) => ({ stage, group, topics })))
+    listSubscriptions(stage).map(({ group, topics }) => ({ stage, group, topics })))
 
 /**
  * The lag of groups per partition. A group without a committed offset, or with one below the log
  * start offset, starts at the log start offset.
  */
-export async function lagsOf (
+export async function fetchLags (
   offsets: OffsetsAdmin, groups: readonly ConsumerGroup[] = TOPOLOGY_GROUPS
 ): Promise<readonly GroupLag[]> {
   const topics = [...new Set(groups.flatMap(group => group.topics))]

@@ -4,7 +4,7 @@ import kafkajs, {
   Kafka, logLevel, type Admin, type Consumer, type ConsumerConfig, type EachBatchPayload,
   type KafkaConfig, type Producer, type ProducerConfig,
 } from 'kafkajs'
-import { type KafkaConnection, kafkaOptionsOf } from './connection.ts'
+import { type KafkaConnection, toKafkaOptions } from './connection.ts'
 
 /** What the services use of the client of kafkajs; whatever carries a name has a prefixed form. */
 export type KafkaClient = {
@@ -36,7 +36,7 @@ const { AclResourceTypes, CompressionCodecs, CompressionTypes, ConfigResourceTyp
 export function createKafka (
   connection: KafkaConnection, options: Omit<KafkaConfig, 'brokers' | 'ssl' | 'sasl'>
 ): KafkaClient {
-  const kafka = new Kafka({ ...kafkaOptionsOf(connection), ...options })
+  const kafka = new Kafka({ ...toKafkaOptions(connection), ...options })
   const { prefix = '' } = connection
   if (prefix === '') return kafka
   const names: Names = {

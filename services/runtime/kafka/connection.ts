@@ -8,9 +8,11 @@ import { isDenial, isUntrusted } from '../platform/errors.ts'
 class TokenError extends kafkajs.KafkaJSConnectionError {}
 
 /** The protocol error name, such as `MESSAGE_TOO_LARGE`, of an error or its causes; '' without. */
-export function kafkaTypeOf (error: unknown): string {
+export function kafkaErrorType (error: unknown): string {
   if (!(error instanceof Error)) return ''
-  return 'type' in error && typeof error.type === 'string' ? error.type : kafkaTypeOf(error.cause)
+  return 'type' in error && typeof error.type === 'string'
+    ? error.type
+    : kafkaErrorType(error.cause)
 }
 
 /** Errors that kafkajs marks as final, although a response was only lost or late. */
@@ -34,7 +36,7 @@ export function isTransient (error: unknown): boolean {
  * What an operator must fix when authentication or authorization failed, or the certificate is not
  * trusted; undefined for all other errors.
  */
-export function accessErrorOf (error: unknown): string | undefined {
+export function describeAccessError (error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined
   if (error instanceof TokenError) return error.message
   if (error.name === 'KafkaJSSASLAuthenticationError') {
@@ -50,7 +52,7 @@ export function accessErrorOf (error: unknown): string | undefined {
     return `Kafka authorization failed (${String(error.type)}): grant the missing ACL to ` +
       'the user of this service'
   }
-  return accessErrorOf(error.cause)
+  return describeAccessError(error.cause)
 }
 
 /** The settings of connections to the brokers. */
@@ -85,7 +87,7 @@ export type KafkaConnection = {
  * The connection of a configuration. Certificates are checked against the CAs of Node and of
  * NODE_EXTRA_CA_CERTS. `loadConfig` checks that a SASL mechanism has what it needs.
  */
-export function kafkaConnectionOf (settings: KafkaSettings): KafkaConnection {
+export function toKafkaConnection (settings: KafkaSettings): KafkaConnection {
   const {
     KAFKA_BROKERS: brokers, KAFKA_TLS: usesTls = false, KAFKA_TLS_CERT_FILE: certFile = '',
     KAFKA_TLS_KEY_FILE: keyFile = '', TOPIC_PREFIX: prefix = '',
@@ -240,7 +242,7 @@ async function mskToken (region: string): Promise<Token> {
 }
 
 /** The options of kafkajs for a connection. */
-export function kafkaOptionsOf (
+export function toKafkaOptions (
   { brokers, ssl, sasl }: KafkaConnection
 ): Pick<KafkaConfig, 'brokers' | 'ssl' | 'sasl'> {
   return {

@@ -5,7 +5,7 @@ import {
   type RawMessage, type TopicPartition,
 } from './bus.ts'
 import type { KafkaClient, KafkaConsumer } from './client.ts'
-import { accessErrorOf, isTransient, kafkaTypeOf } from './connection.ts'
+import { describeAccessError, isTransient, kafkaErrorType } from './connection.ts'
 import type { MessageMac } from '../crypto/mac.ts'
 
 export type ConsumerSettings = {
@@ -133,7 +133,7 @@ class GroupConsumer implements Consumption {
     consumer.on(events.CRASH, ({ payload }) => {
       this.#generation?.abort('The consumer crashed.')
       if (this.#stopping.signal.aborted) return
-      const isRefused = accessErrorOf(payload.error) !== undefined
+      const isRefused = describeAccessError(payload.error) !== undefined
       if (isRefused) this.#options.onRetry(payload.error, 1)
       if (payload.restart) return
       // kafkajs disconnects after one lost response of a coordinator or one access error.
@@ -183,7 +183,7 @@ class GroupConsumer implements Consumption {
 
   /** A missing topic, if the caller can start a consumer without it. */
   #isFinal (error: unknown): boolean {
-    return this.#options.consume.onFailed !== undefined && kafkaTypeOf(error) === MISSING_TOPIC
+    return this.#options.consume.onFailed !== undefined && kafkaErrorType(error) === MISSING_TOPIC
   }
 
   #fail (error: unknown): void {
@@ -504,7 +504,7 @@ class Commits {
         })),
       })
     } catch (error) {
-      if (GENERATION_ENDED.includes(kafkaTypeOf(error))) this.#generation.abort(error)
+      if (GENERATION_ENDED.includes(kafkaErrorType(error))) this.#generation.abort(error)
       if (this.#generation.signal.aborted) return
       for (const [key, commit] of taken) {
         if (!this.#pending.has(key)) this.#pending.set(key, commit)

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { topicNames } from './admin.ts'
 import type { Bus, Producer } from './bus.ts'
 import { createAdminClient, createKafka, type KafkaAdmin, type KafkaClient } from './client.ts'
-import { accessErrorOf, type KafkaConnection } from './connection.ts'
+import { describeAccessError, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, type ConsumerSettings, rawMessage, startConsumer } from './consumer.ts'
 import type { MessageMac } from '../crypto/mac.ts'
 import { createPartitionCounts } from '../platform/topics.ts'
@@ -134,7 +134,7 @@ const LOG_INTERVAL_MS = 600_000
 function createRetryLog (log: KafkaLog) {
   const isDue = createLogThrottle(LOG_INTERVAL_MS)
   return (error: unknown, event: string, details: object): void => {
-    const refusal = accessErrorOf(error)
+    const refusal = describeAccessError(error)
     if (refusal === undefined) log('warn', event, { error, ...details })
     else if (isDue(refusal)) log('error', refusal, { error })
   }

@@ -122,7 +122,7 @@ export function connectRegistry (url: string, passwordFile?: string): SchemaRegi
 }
 
 /** What failed, and what an operator must fix for failed authentication or a wrong certificate. */
-export function registryFailureOf (url: string, error: unknown): string {
+export function describeRegistryFailure (url: string, error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   const status = httpStatus(error)
   if (status === 401 || status === 403) {
@@ -176,7 +176,7 @@ export function registrySource (
         prefix + subject, ownSchema(subject).json as never)
     } catch (cause) {
       if (cause instanceof TypeError) throw cause
-      const why = registryFailureOf(url, cause)
+      const why = describeRegistryFailure(url, cause)
       // Of a schema that is not registered, the client drops the status 404.
       const advice = httpStatus(cause) === undefined ? '; run "npm run provision"' : ''
       throw new InfrastructureError(
@@ -187,7 +187,7 @@ export function registrySource (
     if (id > MAX_ID) throw new TypeError(`invalid schema id ${id}: the maximum is ${MAX_ID}`)
     const schema = await registry.getSchema(id).catch((cause: unknown) => {
       if (isPermanent(cause) && !mayAppear(id, cause)) throw cause
-      const why = registryFailureOf(url, cause)
+      const why = describeRegistryFailure(url, cause)
       throw new InfrastructureError(`schema ${id} could not be read: ${why}`, { cause })
     })
     // Parsed again, so that writer and reader are types of the same library. Throws for a schema

@@ -5,7 +5,7 @@ import type { OutgoingMessage, Producer } from './bus.ts'
 import type { KafkaClient, KafkaProducer } from './client.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import { backoffMs, sleep, withTimeout } from '../platform/retry.ts'
-import { kafkaTypeOf } from './connection.ts'
+import { kafkaErrorType } from './connection.ts'
 import { type PartitionCounts, partitionsForJob } from '../platform/topics.ts'
 
 export type SafeProducerOptions = {
@@ -165,7 +165,7 @@ class SafeProducer implements Producer {
         break
       } catch (error) {
         this.#discardClient()
-        if (TOO_LARGE.includes(kafkaTypeOf(error))) return this.#splitBatch(batch)
+        if (TOO_LARGE.includes(kafkaErrorType(error))) return this.#splitBatch(batch)
         this.#options.onRejected(error, attempt)
       }
       await sleep(backoffMs(attempt, { maxMs: 2_000 }), this.#closing.signal).catch(() => {})

@@ -10,7 +10,7 @@ type Caller<T> = {
 const MAX_ITEMS = 500
 
 /** The items in batches of this size, in order; the last one has what is left. */
-export function * batchesOf<T> (items: readonly T[], size: number): Generator<readonly T[]> {
+export function * splitBatches<T> (items: readonly T[], size: number): Generator<readonly T[]> {
   for (let from = 0; from < items.length; from += size) yield items.slice(from, from + size)
 }
 

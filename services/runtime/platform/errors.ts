@@ -153,11 +153,11 @@ export const failedAt = (store: string) => (error: unknown): never => {
 }
 
 /** The store that an error or one of its causes comes from, in words, if it was recorded. */
-export function failedStoreOf (error: unknown, depth = CAUSES_DEPTH): string | undefined {
+export function findFailedStore (error: unknown, depth = CAUSES_DEPTH): string | undefined {
   if (!(error instanceof Error) || depth === 0) return undefined
   const inner: readonly unknown[] = error instanceof AggregateError ? error.errors : []
   return stores.get(error) ?? [error.cause, ...inner]
-    .map(cause => failedStoreOf(cause, depth - 1)).find(store => store !== undefined)
+    .map(cause => findFailedStore(cause, depth - 1)).find(store => store !== undefined)
 }
 
 /**

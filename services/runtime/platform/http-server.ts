@@ -9,7 +9,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib'
 import { FatalError } from './errors.ts'
 import { createTokenBuckets, retryAfterSeconds, secondsUntil } from './limits.ts'
 import {
-  clientAddress, clientNetwork, LOOPBACK, type Networks, networksOf, plainAddress,
+  clientAddress, clientNetwork, LOOPBACK, type Networks, parseNetworks, plainAddress,
 } from './networks.ts'
 
 /**
@@ -252,7 +252,7 @@ type Transport = 'https' | 'loopback' | 'refused'
  * @throws TypeError for a proxy that is not an address or network.
  */
 export function createHttpsRule (trustedProxies: readonly string[]) {
-  const proxies = networksOf(trustedProxies, 'TRUSTED_PROXIES')
+  const proxies = parseNetworks(trustedProxies, 'TRUSTED_PROXIES')
 
   return function arrivalOf ({ socket, headers }: IncomingMessage): Transport {
     if ('encrypted' in socket && socket.encrypted === true) return 'https'

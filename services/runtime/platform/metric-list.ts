@@ -2,7 +2,7 @@ import {
   ENGINE_STAGES, ENGINE_STEPS, KEY_CLASSES, LANES, PAUSABLE_STAGES, SERVICE_SLUGS, STAGES,
   type StageName,
 } from '../../topology.ts'
-import { subscriptionsOf } from './topics.ts'
+import { listSubscriptions } from './topics.ts'
 
 type Labels = Readonly<Record<string, string>>
 type Values = Readonly<Record<string, readonly string[]>>
@@ -576,18 +576,18 @@ export const METRICS = [
 ] as const
 
 /** The series of a metric that a service reports from its start; none for other programs. */
-export function initialSeriesOf (
+export function listInitialSeries (
   { labels, by, values, bySubscription, byTopic }: MetricDefinition, service: string
 ): readonly Labels[] {
   const stage = by.find(name => name === service)
   if (stage === undefined) return []
   const labelsOfStage: Labels = labels.includes('stage') ? { stage } : {}
   if (bySubscription === true) {
-    return subscriptionsOf(stage).map(({ lane = '', service = '' }) =>
+    return listSubscriptions(stage).map(({ lane = '', service = '' }) =>
       ({ ...labelsOfStage, lane, service }))
   }
   if (byTopic === true) {
-    return subscriptionsOf(stage).flatMap(({ topics }) => topics.map(topic => ({ topic })))
+    return listSubscriptions(stage).flatMap(({ topics }) => topics.map(topic => ({ topic })))
   }
   // All combinations of the values of the labels.
   return [values ?? []].flat().flatMap(valuesByLabel =>

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Log } from './log.ts'
-import { initialSeriesOf, type MetricDefinition, METRICS } from './metric-list.ts'
+import { listInitialSeries, type MetricDefinition, METRICS } from './metric-list.ts'
 import { withTimeout } from './retry.ts'
 
 type Metric = typeof METRICS[number]
@@ -76,7 +76,7 @@ export function createMetrics (services?: readonly string[]): Metrics {
       register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS,
     })
     for (const definition of METRICS as readonly MetricDefinition[]) {
-      for (const labels of services.flatMap(service => initialSeriesOf(definition, service))) {
+      for (const labels of services.flatMap(service => listInitialSeries(definition, service))) {
         counters.get(definition.name)?.inc(labels, 0)
         histograms.get(definition.name)?.zero(labels)
       }

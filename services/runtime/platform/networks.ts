@@ -7,7 +7,7 @@ import Type from 'typebox'
 export type Networks = { readonly has: (address: string) => boolean }
 
 /** @throws TypeError for a text that is not an address or network; `setting` is in its message. */
-export function networksOf (texts: readonly string[], setting = 'networks'): Networks {
+export function parseNetworks (texts: readonly string[], setting = 'networks'): Networks {
   const list = new BlockList()
   for (const text of texts) {
     const [address = '', bits] = text.split(/\/(.*)/s)
@@ -38,7 +38,7 @@ export function wholeNetwork (text: string): string {
 }
 
 /** Loopback addresses of IPv4 (RFC 1122) and IPv6 (RFC 4291). */
-export const LOOPBACK = networksOf(['127.0.0.0/8', '::1'])
+export const LOOPBACK = parseNetworks(['127.0.0.0/8', '::1'])
 
 /** The zone names an interface of the machine that wrote it (RFC 4007). */
 const withoutZone = (address: string): string => address.split('%', 1)[0] ?? ''
@@ -102,7 +102,7 @@ const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
 
 /** Public addresses that the cloud platform itself answers: Azure, IBM, Equinix. */
 const PLATFORM_NETWORKS =
-  networksOf(['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14', '192.80.8.124/32'])
+  parseNetworks(['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14', '192.80.8.124/32'])
 
 /**
  * True for public unicast addresses. False for IPv4 addresses embedded in IPv6 by mapping,

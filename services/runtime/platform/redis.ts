@@ -424,7 +424,7 @@ export const SLOTS = 16_384
  * known now.
  * @throws InfrastructureError when no node of the cluster says which ones there are.
  */
-export async function mastersOf (redis: RedisClient): Promise<readonly Redis[]> {
+export async function listMasters (redis: RedisClient): Promise<readonly Redis[]> {
   if (!(redis instanceof Cluster)) return [redis]
   // A connection that was lost is missing until the slots are read again.
   await new Promise<void>((resolve, reject) => {
@@ -437,10 +437,10 @@ export async function mastersOf (redis: RedisClient): Promise<readonly Redis[]> 
 }
 
 /** The address of a server as the cluster names it. */
-export const addressOf = ({ options: { host, port } }: Redis): string => `${host}:${port}`
+export const formatAddress = ({ options: { host, port } }: Redis): string => `${host}:${port}`
 
 /** The address of the server of a key, as far as this process knows; empty without a cluster. */
-export function homeOf (redis: RedisClient, key: string): string {
+export function findHome (redis: RedisClient, key: string): string {
   return redis instanceof Cluster ? redis.slots[hashSlot(key)]?.[0] ?? '' : ''
 }
 
@@ -450,12 +450,12 @@ function hashSlot (key: string): number {
 }
 
 /** The servers that respond; of a cluster those that have a slot. */
-export async function serversOf (redis: RedisClient): Promise<readonly RedisServer[]> {
+export async function listServers (redis: RedisClient): Promise<readonly RedisServer[]> {
   if (!(redis instanceof Cluster)) {
     return [{ address: '', run: await readRun(redis), keyOf: globalKey, has: () => true }]
   }
   const nodes = redis.nodes('master').map(node => {
-    const address = addressOf(node)
+    const address = formatAddress(node)
     return { node, address, tag: findTag(redis, address) }
   })
   const cells = await Promise.all(nodes.map(async ({ node, address, tag }) => {
@@ -466,7 +466,7 @@ export async function serversOf (redis: RedisClient): Promise<readonly RedisServ
           address,
           run,
           keyOf: (name: string) => `{${tag}}:${name}`,
-          has: (key: string) => homeOf(redis, key) === address,
+          has: (key: string) => findHome(redis, key) === address,
         }]
   }))
   return cells.flat()
@@ -551,7 +551,7 @@ export function watchRedis (
 const readInfo = (redis: RedisClient): Promise<readonly ServerInfo[]> =>
   Promise.all(redis instanceof Cluster
     ? redis.nodes('master').map(async node =>
-      parseInfo(addressOf(node), await node.info()))
+      parseInfo(formatAddress(node), await node.info()))
     : [redis.info().then(info => parseInfo('', info))])
 
 const LAST_STATUSES = [

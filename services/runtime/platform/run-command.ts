@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { CommanderError, type Command } from 'commander'
 import { ConfigError } from './config.ts'
 import {
-  FatalError, InfrastructureError, isInfrastructure, isUntrusted, failedStoreOf,
+  FatalError, InfrastructureError, isInfrastructure, isUntrusted, findFailedStore,
 } from './errors.ts'
 
 /** Wrong usage of a command. The message says what to type instead; shown without a stack. */
@@ -62,7 +62,7 @@ function explainError (error: unknown): string {
 
 /** What failed. An InfrastructureError says what to check; an error of a store does not. */
 function describeFailure (error: unknown): string {
-  if (!(error instanceof InfrastructureError) || failedStoreOf(error, 1) !== undefined) {
+  if (!(error instanceof InfrastructureError) || findFailedStore(error, 1) !== undefined) {
     return describeStore(error) ?? `A dependency failed: ${readReason(error)}. ${CHECK}`
   }
   const { message, cause } = error
@@ -72,7 +72,7 @@ function describeFailure (error: unknown): string {
 
 /** What failed and what to do, of an error for which the store is known. */
 function describeStore (error: unknown): string | undefined {
-  const store = failedStoreOf(error)
+  const store = findFailedStore(error)
   if (store === undefined) return undefined
   const reason = readReason(error)
   return /time(?:d )?-?out/i.test(reason)

@@ -23,7 +23,7 @@ export type RealTopic = {
 }
 
 /** The lane of a job: `small` up to SMALL_LANE_ROWS rows, `bulk` above. */
-export function laneOf (totalRows: number): Lane {
+export function chooseLane (totalRows: number): Lane {
   return totalRows <= SMALL_LANE_ROWS ? 'small' : 'bulk'
 }
 
@@ -87,7 +87,7 @@ export const FEED_GROUPS: readonly string[] =
   Array.from({ length: FEED_GROUP_COUNT }, (_, index) => `feed.shared.${index}`)
 
 /** The consumer group that reads the contacts of a partner. */
-export function feedGroupOf (partner: string): string {
+export function chooseFeedGroup (partner: string): string {
   const index = hash('sha256', partner, 'buffer').readUInt32BE() % FEED_GROUP_COUNT
   return FEED_GROUPS[index] as string
 }
@@ -118,7 +118,7 @@ export function allTopics (): readonly RealTopic[] {
  * The consumers of a stage: one per lane, or one per lane and service. One consumer reads all
  * topics of the same division. Without limits: all lanes and services.
  */
-export function subscriptionsOf (
+export function listSubscriptions (
   stage: StageName,
   limits: { readonly lanes?: readonly Lane[], readonly services?: readonly ServiceSlug[] } = {}
 ): readonly Subscription[] {

@@ -44,18 +44,18 @@ export function traceHeaders (span?: Span): TraceHeaders {
 }
 
 /** The parent context in the headers; the root context if they have none. */
-export function parentContextOf (headers: TraceHeaders): Context {
+export function extractContext (headers: TraceHeaders): Context {
   return isOn ? propagation.extract(ROOT_CONTEXT, headers) : ROOT_CONTEXT
 }
 
 /** Links to the spans in the headers. Headers without a span are left out. */
-export function spanLinksOf (all: readonly TraceHeaders[]): Link[] {
-  return all.map(headers => trace.getSpanContext(parentContextOf(headers)))
+export function toSpanLinks (all: readonly TraceHeaders[]): Link[] {
+  return all.map(headers => trace.getSpanContext(extractContext(headers)))
     .flatMap(context => context === undefined ? [] : [{ context }])
 }
 
 /** The trace id in the headers, for logs. */
-export function traceIdOf ({ traceparent }: TraceHeaders): string | undefined {
+export function readTraceId ({ traceparent }: TraceHeaders): string | undefined {
   return traceparent?.split('-')[1]
 }
 
@@ -107,7 +107,7 @@ export function withSpan<T> (span: Span, action: () => T): T {
 
 /** Runs an action in the trace of the headers, which may come from another process. */
 export function withTrace<T> (headers: TraceHeaders, action: () => T): T {
-  return isOn ? context.with(parentContextOf(headers), action) : action()
+  return isOn ? context.with(extractContext(headers), action) : action()
 }
 
 /** Adds attributes to the active span. */

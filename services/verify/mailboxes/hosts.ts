@@ -10,7 +10,7 @@ import {
 import type { Egress, EgressPool } from './egress.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, Refused } from './memory.ts'
 import {
-  limiterOf, OTHER_OWNERS, ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits,
+  limiterName, OTHER_OWNERS, ownerLabel, type OwnerPolicy, findPolicy, type PolicyLimits,
 } from './policies.ts'
 
 export type MailHostsOptions = SessionSettings & {
@@ -139,8 +139,8 @@ export class MailHosts {
     if (row.rounds > MAX_ROUNDS || this.isStopped) return row.settle(LATE)
     for (; row.at < row.hosts.length; row.at++) {
       const host = row.hosts[row.at] as MailHost
-      const policy = policyOf(row.domain, host.name, this.options.limits)
-      const place = { host, policy, owner: limiterOf(policy, host.addresses) }
+      const policy = findPolicy(row.domain, host.name, this.options.limits)
+      const place = { host, policy, owner: limiterName(policy, host.addresses) }
       const route = await this.#findEgress(row, place)
       if (row.isWithdrawn) return
       if ('mailbox' in route) return row.settle(route)
@@ -304,7 +304,7 @@ export class MailHosts {
   }
 }
 
-/** An exchange, and who counts our sessions with it, as `limiterOf` says. */
+/** An exchange, and who counts our sessions with it, as `limiterName` says. */
 type Place = {
   readonly host: MailHost
   readonly policy: OwnerPolicy

@@ -138,12 +138,12 @@ const RECIPIENTS_A_SESSION = 50
  * The policy of the owner that serves a mail domain by the given exchange. An owner that is not
  * listed has `limits` and is named by the domain of the exchange.
  */
-export function policyOf (
+export function findPolicy (
   domain: string, exchange: string, limits: PolicyLimits
 ): OwnerPolicy {
   const policy = listedPolicy(domain, exchange) ?? {
     owner: findOwner(exchange.toLowerCase()),
-    // None, so that `limiterOf` limits each server.
+    // None, so that `limiterName` limits each server.
     exchanges: [],
     domains: [],
     sessions: limits.sessions,
@@ -174,7 +174,7 @@ function listedPolicy (domain: string, exchange: string): OwnerPolicy | undefine
  * listed. Anybody may run a server whose name is of the domain of others, such as a machine at a
  * hosting company: what it replies must not slow down the company's own mail servers.
  */
-export function limiterOf (
+export function limiterName (
   { owner, exchanges }: Pick<OwnerPolicy, 'owner' | 'exchanges'>, addresses: readonly string[]
 ): string {
   const [address] = addresses.toSorted()

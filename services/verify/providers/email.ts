@@ -7,7 +7,7 @@ import type { MailHosts } from '../mailboxes/hosts.ts'
 import type { Probed } from '../mailboxes/conversation.ts'
 import type { Mailbox } from '../mailboxes/replies.ts'
 import type { CheckOutcome } from '../../../schemas/api/services.ts'
-import { type Claim, confidenceOf, type MadeChecks, packChecks } from '../../cache/evidence.ts'
+import { type Claim, rateConfidence, type MadeChecks, packChecks } from '../../cache/evidence.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
 import { unlessAborted, withTimeout } from '../../runtime/platform/retry.ts'
@@ -264,7 +264,7 @@ function createVerdict (
   return {
     status,
     reason,
-    confidence: status === 'unknown' ? 0 : confidenceOf(claim, evidence),
+    confidence: status === 'unknown' ? 0 : rateConfidence(claim, evidence),
     evidence,
     fields: {
       disposable: String(flags.disposable),
@@ -273,7 +273,7 @@ function createVerdict (
       ...(catchAll === undefined ? {} : { catch_all: String(catchAll) }),
       ...(mxFound === undefined ? {} : { mx_found: mxFound }),
       ...(suggestion === undefined ? {} : { suggestion }),
-      // It stays masked, as it is cached: `rowOutcomeOf` restores it.
+      // It stays masked, as it is cached: `toRowOutcome` restores it.
       ...(exchange === '' ? {} : { mx_record: exchange }),
       ...(spf === undefined ? {} : { spf }),
       ...(dmarc === undefined ? {} : { dmarc }),

@@ -4,14 +4,14 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Entry, fromBufferPromise, type ZipFile } from 'yauzl'
 import { isArchive } from '../../../schemas/files/csv-format.ts'
 import { readWorkbook } from '../../../schemas/files/workbook.ts'
-import { columnsOf } from '../../jobs/results/columns.ts'
+import { listColumns } from '../../jobs/results/columns.ts'
 import { eventLoop } from '../../runtime/platform/limits.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import {
   type CheckOptions, NO_ANSWER, type ProviderAnswer, type ProviderFailure, type ProviderVerdict,
   UNCLEAR,
 } from '../provider.ts'
-import { type HttpVendor, VENDOR_COLUMNS, vendorWordsOf } from './http-vendor.ts'
+import { type HttpVendor, VENDOR_COLUMNS, listVendorWords } from './http-vendor.ts'
 
 /** A row of a call; the vendor receives and repeats `reference` instead of the row number. */
 type RequestedRow = {
@@ -79,7 +79,7 @@ function createFinder ({ response: { match } }: HttpVendor, requested: readonly 
 }
 
 const textsAt = (pointer: string | undefined, entry: unknown) =>
-  pointer === undefined ? [] : [textOf(at(entry, pointer))]
+  pointer === undefined ? [] : [toText(at(entry, pointer))]
 
 /** Vendors format numbers with spaces, and with or without a plus sign or two zeros. */
 function contactKey (contact: string): string {
@@ -94,12 +94,12 @@ function verdictReader (vendor: HttpVendor, terms: Omit<Requested, 'requested'>)
   // A vendor may name the field of a verdict after what was checked.
   const pointer = verdict.pointer.replaceAll('{service}', terms.service)
   return (entry: unknown): ProviderVerdict => {
-    const text = textOf(at(entry, pointer))
+    const text = toText(at(entry, pointer))
     if (text === undefined) return NO_ANSWER
     const outcome = wordFor(verdict.values, text)
     if (outcome === undefined) return UNCLEAR
     const words = reasons.map(({ values, pointer: where }) =>
-      wordFor(values, textOf(at(entry, where))))
+      wordFor(values, toText(at(entry, where))))
     const why = words.find((word) => word !== undefined) ?? outcome.reason
     if (outcome.status === 'unknown') return { ...UNCLEAR, reason: why }
     const fields = readFields(entry)
@@ -114,13 +114,13 @@ const DEFAULT_CONFIDENCE = 90
 function fieldsReader (
   vendor: HttpVendor, { service, options }: Omit<Requested, 'requested'>
 ) {
-  const columns = columnsOf(service, { options })
-  const words = vendorWordsOf(vendor)
+  const columns = listColumns(service, { options })
+  const words = listVendorWords(vendor)
   const described = Object.entries(vendor.response.fields ?? {})
     .filter(([column]) => columns.includes(column))
   return (entry: unknown): Record<string, string> => {
     const columns = described.flatMap(([column, { pointer, values }]) => {
-      const text = textOf(at(entry, pointer))
+      const text = toText(at(entry, pointer))
       const word = values === undefined ? text : wordFor(values, text)
       const value = word === undefined ? undefined : VENDOR_COLUMNS[column]?.(word, words)
       return value === undefined ? [] : [[column, value] as const]
@@ -136,7 +136,7 @@ function fieldsReader (
 export function failureIn (vendor: HttpVendor, body: unknown, ok: boolean):
 ProviderFailure | undefined {
   const field = vendor.errors?.field
-  const text = field === undefined ? undefined : textOf(at(body, field.pointer))
+  const text = field === undefined ? undefined : toText(at(body, field.pointer))
   if (field === undefined || text === undefined || field.fine?.includes(text)) return undefined
   const named = wordFor(field.values, text)
   return named ?? (ok ? field.otherwise ?? 'bad_response' : undefined)
@@ -152,7 +152,7 @@ export function wordFor<T> (
 }
 
 /** Scalars as text, like the keys of maps; undefined for null, lists and objects. */
-export function textOf (value: unknown): string | undefined {
+export function toText (value: unknown): string | undefined {
   return ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : undefined
 }
 

@@ -5,7 +5,7 @@ import {
   LINE_TYPES, PROVIDER_REASONS, ROW_STATUSES, VOIP_TYPES,
 } from '../../../schemas/api/verdicts.ts'
 import { OPTION_NAMES, type OptionName } from '../../jobs/options.ts'
-import { columnsOf, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
+import { listColumns, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { publicPath } from '../../runtime/platform/config.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
@@ -221,7 +221,7 @@ const MIN_WORD = 3
 const MIN_PART = 5
 
 /** The words that identify a vendor: its name, the labels of its host, `words`, and their parts. */
-export function vendorWordsOf (
+export function listVendorWords (
   { name, words = [], url }: { name: string, words?: readonly string[], url: string }
 ): readonly string[] {
   const { hostname } = new URL(url)
@@ -412,7 +412,7 @@ function fieldFaults (
       return [`response.fields has the unknown ${column}; use ${names}`]
     }
     const isInResults = services.some((service) =>
-      columnsOf(service, { options: chosen }).includes(column))
+      listColumns(service, { options: chosen }).includes(column))
     const isInvalid = Object.values(values).some((value) => reader(value, []) === undefined)
     return brokenRules(
       [!isInResults,

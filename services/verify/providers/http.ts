@@ -10,7 +10,7 @@ import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { eventLoop } from '../../runtime/platform/limits.ts'
 import { readBody } from '../../runtime/platform/peer-guards.ts'
 import {
-  at, failureIn, maxEntries, readAnswers, readTable, type Requested, tableColumns, textOf, wordFor,
+  at, failureIn, maxEntries, readAnswers, readTable, type Requested, tableColumns, toText, wordFor,
 } from './http-answer.ts'
 import {
   type BatchVendor, type HttpCall, type HttpVendor, PLACEHOLDER, type PLACEHOLDERS,
@@ -155,7 +155,7 @@ async function collect (task: BatchTask, submission: VendorSubmission): Promise<
   const subject = { ...task.subject, reference: submission.reference, task: id }
   const { status } = vendor.batch
   const { body } = await exchange(vendor, prepare(status, vendor, subject), signal)
-  const state = wordFor(status.values, textOf(at(body, status.pointer))) ?? 'running'
+  const state = wordFor(status.values, toText(at(body, status.pointer))) ?? 'running'
   if (state === 'failed') return answersWith(task, NO_ANSWER)
   if (state === 'running') {
     const isOver = submissions.now() >= submission.deadlineMs
@@ -179,7 +179,7 @@ async function recoverTask (
     const { body } = await exchange(vendor, { ...prepared, maxBytes: MAX_RESPONSE_BYTES }, signal)
     const list = at(body, find.rows)
     if (!Array.isArray(list)) throw new ProviderError('bad_response')
-    const entry = list.find((it) => textOf(at(it, find.reference)) === reference)
+    const entry = list.find((it) => toText(at(it, find.reference)) === reference)
     const id = readTaskId(entry, find.task)
     if (id !== undefined) {
       await submissions.accept(submission, id)
@@ -191,7 +191,7 @@ async function recoverTask (
 }
 
 function readTaskId (body: unknown, pointer: string): string | undefined {
-  const id = textOf(at(body, pointer))
+  const id = toText(at(body, pointer))
   return id === undefined || id === '' || id.length > MAX_TASK ? undefined : id
 }
 
@@ -203,7 +203,7 @@ async function readResults (
   if (result === undefined) return status
   const prepared = result.link === undefined
     ? prepare({ ...result, url: result.url ?? '' }, vendor, subject)
-    : prepareDownload(vendor, textOf(at(status, result.link)), subject)
+    : prepareDownload(vendor, toText(at(status, result.link)), subject)
   const { bytes, body } = await exchange(vendor, prepared, signal)
   if (result.format !== 'table') return body
   if (bytes === undefined) return undefined

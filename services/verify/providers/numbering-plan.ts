@@ -1,5 +1,5 @@
 import { all } from 'mcc-mnc-list'
-import { confidenceOf, packChecks } from '../../cache/evidence.ts'
+import { rateConfidence, packChecks } from '../../cache/evidence.ts'
 import type { LineType } from '../../../schemas/api/verdicts.ts'
 import { type AssignedType, describePhone } from '../../phone/plans.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
@@ -89,7 +89,7 @@ const FAILED = packChecks({ numbering_plan: 'failed' })
 const UNASSIGNED: ProviderVerdict = {
   status: 'invalid',
   reason: 'unassigned_range',
-  confidence: confidenceOf('unassigned_range', FAILED),
+  confidence: rateConfidence('unassigned_range', FAILED),
   evidence: FAILED,
   fields: { line_type: 'unknown' },
 }
@@ -107,7 +107,7 @@ function assignedVerdict (
       carrier_range: carrier === '' ? 'inconclusive' : holder,
     }),
   })
-  const confidence = confidenceOf(isOfCarrier ? 'carrier' : 'assigned_range', evidence)
+  const confidence = rateConfidence(isOfCarrier ? 'carrier' : 'assigned_range', evidence)
   const fields: Record<string, string> = { line_type: LINE_TYPE_OF[type] }
   put(fields, 'carrier', carrier)
   put(fields, 'region', region)

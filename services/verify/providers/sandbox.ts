@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { columnsOf, SERVICE_DEFINITIONS, type ContactKind } from '../../jobs/results/columns.ts'
+import { listColumns, SERVICE_DEFINITIONS, type ContactKind } from '../../jobs/results/columns.ts'
 import { type ServiceSlug, SERVICE_SLUGS } from '../../topology.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { OPTION_NAMES } from '../../jobs/options.ts'
@@ -155,7 +155,7 @@ function toVerdict (
     ...isKnown && outcome.answersNoOption !== true && OPTION_FIELDS,
     ...outcome.fields,
   }
-  const columns = columnsOf(service, { options })
+  const columns = listColumns(service, { options })
   const fields = Object.fromEntries(Object.entries(all).filter(([name]) => columns.includes(name)))
   if (status !== 'valid' || fields[service] === undefined) {
     return { status, reason: outcome.reason, confidence, fields }

@@ -3,7 +3,7 @@ import type { Say } from '../../../deploy/local/parts.ts'
 import { freePort } from '../../../deploy/local/ports.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
-import { factoriesOf } from '../../../services/verify/main.ts'
+import { createFactories } from '../../../services/verify/main.ts'
 import type { Provider, ProviderVerdict } from '../../../services/verify/provider.ts'
 import { startDnsServer, type Zone } from '../../support/mail/dns-server.ts'
 import { createOpenMemory } from '../../support/mail/mail-hosts.ts'
@@ -150,7 +150,7 @@ function createProvider (dnsAddress: string, port: number): Provider {
     SMTP_LATER_TIMEOUT_MS: String(CALL_MS),
     SMTP_REST_SECONDS: String(GREYLIST_SECONDS),
   })
-  const provider = factoriesOf(config, { memory: createOpenMemory() })['smtp-probe']?.()
+  const provider = createFactories(config, { memory: createOpenMemory() })['smtp-probe']?.()
   if (provider === undefined) throw new Error('there is no provider smtp-probe')
   return provider
 }

@@ -20,7 +20,7 @@ import { createCodec, registrySource } from '../../../services/runtime/kafka/reg
 import {
   commonConfig, defineConfig, loadConfig, pick, rootKeys,
 } from '../../../services/runtime/platform/config.ts'
-import { laneOf, topicName } from '../../../services/runtime/platform/topics.ts'
+import { chooseLane, topicName } from '../../../services/runtime/platform/topics.ts'
 import { median, mixedPhones, withDeadline } from '../jobs.ts'
 import { newOrganization } from '../../support/organizations.ts'
 import { openRedis } from '../../support/redis/open-redis.ts'
@@ -255,7 +255,7 @@ async function connectSealedHop (env: Env, inputs: readonly string[]): Promise<H
   const emitter = createEmitter({
     messageCodec: createMessageCodec({ codec, keys }), producerOf: name => bus.producer(name),
   })
-  const topic = topicName('rows.normalized', { lane: laneOf(inputs.length) })
+  const topic = topicName('rows.normalized', { lane: chooseLane(inputs.length) })
   const outputs = await watchOutputs(settings.KAFKA_BROKERS, topic)
   const tokenVersion = settings.CACHE_SECRET_ACTIVE
   return {

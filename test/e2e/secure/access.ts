@@ -8,7 +8,7 @@ import { createClient } from '../../../services/client/client.ts'
 import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/admin.ts'
 import {
-  kafkaConnectionOf, kafkaOptionsOf, kafkaTypeOf,
+  toKafkaConnection, toKafkaOptions, kafkaErrorType,
 } from '../../../services/runtime/kafka/connection.ts'
 import {
   commonConfig, kafkaKeys, loadConfig, pick,
@@ -31,7 +31,7 @@ async function atBrokers<T> (
 ): Promise<T> {
   const own = { ...env, ...stage === undefined ? {} : stack.envByStage[stage] }
   const kafka = new Kafka({
-    ...kafkaOptionsOf(kafkaConnectionOf(loadConfig(config, own))), logLevel: logLevel.NOTHING,
+    ...toKafkaOptions(toKafkaConnection(loadConfig(config, own))), logLevel: logLevel.NOTHING,
   })
   const clients = {
     admin: kafka.admin(), producer: kafka.producer({ allowAutoTopicCreation: false }),
@@ -46,7 +46,7 @@ async function atBrokers<T> (
 
 /** `done`, or the name of the error that brokers answered with or the client made of it. */
 const answerOf = async (asking: Promise<unknown>): Promise<string> =>
-  await asking.then(() => 'done', (error: Error) => kafkaTypeOf(error) || error.name)
+  await asking.then(() => 'done', (error: Error) => kafkaErrorType(error) || error.name)
 
 /** What brokers allow, a line a rule. */
 async function rulesAt (admin: Admin): Promise<readonly string[]> {

@@ -5,7 +5,7 @@ import { provision } from '../../../deploy/provision.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
-import { addressOf, homeOf, mastersOf } from '../../../services/runtime/platform/redis.ts'
+import { formatAddress, findHome, listMasters } from '../../../services/runtime/platform/redis.ts'
 import { retry } from '../../../services/runtime/platform/retry.ts'
 import { STAGES } from '../../../services/topology.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
@@ -171,8 +171,8 @@ const portOf = (address: string) => Number(address.split(':').at(-1))
 
 /** The address of the server that has the wallet of the load. */
 async function homeOfLoad ({ orgId }: Scene, redis: Cluster): Promise<string> {
-  await mastersOf(redis)
-  return homeOf(redis, moneyKeys(tenantOf(orgId, 'live')).wallet)
+  await listMasters(redis)
+  return findHome(redis, moneyKeys(tenantOf(orgId, 'live')).wallet)
 }
 
 /**
@@ -194,7 +194,7 @@ async function loseCell (scene: Scene, redis: Cluster): Promise<number> {
 /** Moves the tenant of the load to another master. */
 async function moveTenant (scene: Scene, redis: Cluster): Promise<void> {
   const from = await homeOfLoad(scene, redis)
-  const to = (await mastersOf(redis)).map(addressOf).find(address => address !== from) ?? ''
+  const to = (await listMasters(redis)).map(formatAddress).find(address => address !== from) ?? ''
   const { wallet } = moneyKeys(tenantOf(scene.orgId, 'live'))
   await cellsOf(scene).moveSlot(wallet, { from: portOf(from), to: portOf(to) })
   if (await homeOfLoad(scene, redis) !== to) throw new Error(`the tenant is not at ${to}`)
@@ -224,7 +224,7 @@ async function inject (scene: Scene): Promise<Injected> {
 /** Waits until each master has a replica that has all it acknowledged. */
 async function untilReplicated (redis: Cluster): Promise<void> {
   const areReplicated = await poll(async () => {
-    const answers = (await mastersOf(redis)).map(node => node.info('replication'))
+    const answers = (await listMasters(redis)).map(node => node.info('replication'))
     const replicated = (await Promise.allSettled(answers))
       .filter(answer => answer.status === 'fulfilled' && answer.value.includes('state=online'))
     return replicated.length === 3 || undefined

@@ -2,7 +2,7 @@ import { Kafka, logLevel, type Message } from 'kafkajs'
 import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import { createTopicReader } from '../../../services/runtime/kafka/topic-reader.ts'
-import { subscriptionsOf, topicName } from '../../../services/runtime/platform/topics.ts'
+import { listSubscriptions, topicName } from '../../../services/runtime/platform/topics.ts'
 import type { Promised } from '../client-log.ts'
 import type { Fault, Scene } from '../fault.ts'
 import { messageMacOf } from '../../support/keys/signed.ts'
@@ -139,7 +139,7 @@ async function unread (scene: Scene, groupId: string, topic: string) {
 async function spoilNewest (
   scene: Scene, { topic, stage }: { readonly topic: string, readonly stage: string }
 ): Promise<number> {
-  const group = subscriptionsOf(stage as 'verify').find(({ topics }) => topics.includes(topic))
+  const group = listSubscriptions(stage as 'verify').find(({ topics }) => topics.includes(topic))
   if (group === undefined) throw new Error(`no group reads ${topic}`)
   const ranges = await poll(async () => {
     const some = await unread(scene, group.group, topic)

@@ -6,12 +6,12 @@ import {
 } from '../../../services/accounts/organization-keys.ts'
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
-import { rootIdOf } from '../../../services/runtime/crypto/root-keys.ts'
+import { readRootId } from '../../../services/runtime/crypto/root-keys.ts'
 import { createJobKeyEraser } from '../../../services/jobs/erasures.ts'
 import { keysInTopic } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { TENANTS_KEY } from '../../../services/money/redis-keys.ts'
-import { tombstoneOf, wrappedInRedis, wrappedInTopic } from '../../../services/jobs/wrapped-keys.ts'
+import { toTombstone, wrappedInRedis, wrappedInTopic } from '../../../services/jobs/wrapped-keys.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import { listKeys, rewrapAll, rotationNote } from '../../../services/admin/key-rotation.ts'
@@ -133,7 +133,7 @@ it('what cannot be sent stays in the outbox', async () => {
 })
 
 const rootIdsOf = async (orgId: string) =>
-  [...new Set((await keyStore.read(orgId)).map(({ wrapped }) => rootIdOf(wrapped)))]
+  [...new Set((await keyStore.read(orgId)).map(({ wrapped }) => readRootId(wrapped)))]
 
 /** A webhook secret, its predecessor, a signing key, a person and a partner. */
 async function createAccounts (orgId: string, name: string) {
@@ -195,7 +195,7 @@ describe('a root key', () => {
     const inTopic = await bus.lastValue('organization.keys', `${org}:results:1`)
     const { wrapped } = await codec.decode(
       'organization.keys', inTopic ?? Buffer.alloc(0)) as { wrapped: Buffer }
-    expect(rootIdOf(wrapped)).toBe('2')
+    expect(readRootId(wrapped)).toBe('2')
   })
 })
 
@@ -210,7 +210,7 @@ describe('the key of an organization', () => {
     await makeJob('job_3', `${other}.live`, processWith(roots))
     const before = await openedBy(roots, org, 'initech')
     await addVersion(org, roots, 2)
-    await producer.send([tombstoneOf(`${org}.live`, 'job_0')])
+    await producer.send([toTombstone(`${org}.live`, 'job_0')])
     const { rotation } = processWith(roots)
     const replaced = (await listKeys(rotation)).replaced
     expect(replaced.map(({ organization, key, exists }) => [organization, key, exists])).toEqual([

@@ -7,7 +7,7 @@ import type { Stores } from '../../../services/admin/deps.ts'
 import { eraseJobs } from '../../../services/admin/erasure.ts'
 import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { createJobStore } from '../../../services/jobs/store.ts'
-import { tombstoneOf } from '../../../services/jobs/wrapped-keys.ts'
+import { toTombstone } from '../../../services/jobs/wrapped-keys.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
 import {
   createOrganization, erase, processWith, rootsOf,
@@ -141,7 +141,7 @@ it('jobs whose keys brokers have not deleted yet are left to a repetition', asyn
   await store.close(tenant, job)
   const value = await stores.codec.encode(
     'job.keys-value', { tenant, job, wrapped: Buffer.from('wrapped') })
-  const { topic, key, headers } = tombstoneOf(tenant, job)
+  const { topic, key, headers } = toTombstone(tenant, job)
   await stores.producer.send([{ topic, key, headers, value }])
   const erasure = await eraseJobs(
     { ...stores as unknown as Stores, sleep: async () => {} }, { tenant, jobs: [job], waitMs: 0 })
@@ -150,5 +150,5 @@ it('jobs whose keys brokers have not deleted yet are left to a repetition', asyn
     note: expect.stringContaining('run the command again'),
     jobs: [{ copiesInTopic: 1 }],
   })
-  await stores.producer.send([tombstoneOf(tenant, job)])
+  await stores.producer.send([toTombstone(tenant, job)])
 })

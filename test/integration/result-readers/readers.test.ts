@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { columnsOf } from '../../../services/jobs/results/columns.ts'
+import { listColumns } from '../../../services/jobs/results/columns.ts'
 import { parquetBytes, rowWith, tableOf, workbookBytes } from '../../support/result-rows.ts'
 import { newFolder } from '../../support/folder.ts'
 import { installReaders } from './install.ts'
@@ -23,7 +23,7 @@ it('result files are read by DuckDB, pandas and openpyxl as they were written', 
   const python = await installReaders(() => {})
   const folder = newFolder('result-files-')
   const [parquet, workbook] = [join(folder, 'a.parquet'), join(folder, 'a.xlsx')]
-  const table = tableOf({ columns: columnsOf('phone-validation') })
+  const table = tableOf({ columns: listColumns('phone-validation') })
   writeFileSync(parquet, await parquetBytes(table, ROWS))
   writeFileSync(workbook, await workbookBytes(table, ROWS))
   const { stdout } = await promisify(execFile)(

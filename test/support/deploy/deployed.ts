@@ -8,7 +8,7 @@ import { adminConfig } from '../../../services/admin/deps.ts'
 import { backupConfig } from '../../../services/admin/backup.ts'
 import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import {
-  allTopics, deadTopic, type Subscription, subscriptionsOf, topicName,
+  allTopics, deadTopic, type Subscription, listSubscriptions, topicName,
 } from '../../../services/runtime/platform/topics.ts'
 import {
   LANES, SERVICE_SLUGS, STAGES, topology,
@@ -53,7 +53,7 @@ export type Served = {
 export function wantedByTopology (): Served {
   return {
     stages: STAGES.toSorted(),
-    groups: STAGES.flatMap(stage => subscriptionsOf(stage).map(({ group }) => group)).toSorted(),
+    groups: STAGES.flatMap(stage => listSubscriptions(stage).map(({ group }) => group)).toSorted(),
     topics: allTopics().map(({ name }) => name).toSorted(),
   }
 }
@@ -76,7 +76,7 @@ export function consumersOf (deployed: Deployed): readonly Subscription[] {
   const stage = stageOf(deployed)
   if (stage === undefined) return []
   const { LANES: lanes, SERVICES: services } = deployed.env
-  return subscriptionsOf(stage, {
+  return listSubscriptions(stage, {
     ...lanes && { lanes: lanes.split(',') as Lane[] },
     ...services && { services: services.split(',') as ServiceSlug[] },
   })

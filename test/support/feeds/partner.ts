@@ -4,8 +4,8 @@ import {
 import {
   type openContactFile, type ResultFile, sendContacts, type SendOptions, type Summary,
 } from '../../../services/client/feed-send.ts'
-import { partnerKeyOf } from '../../../schemas/feeds/seal.ts'
-import { feedGroupOf } from '../../../services/runtime/platform/topics.ts'
+import { parsePartnerKey } from '../../../schemas/feeds/seal.ts'
+import { chooseFeedGroup } from '../../../services/runtime/platform/topics.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
 import { createPartner } from '../../../services/admin/partners.ts'
 import { commandOn } from '../admin.ts'
@@ -42,7 +42,8 @@ export async function createTestPartner (
   } = {}
 ): Promise<TestPartner> {
   const { beside } = options
-  const isBeside = (one: string) => beside === undefined || feedGroupOf(one) === feedGroupOf(beside)
+  const isBeside = (one: string) =>
+    beside === undefined || chooseFeedGroup(one) === chooseFeedGroup(beside)
   let name: string
   do name = `acme-${process.pid}-${made++}`
   while (!isBeside(name))
@@ -52,7 +53,7 @@ export async function createTestPartner (
     const { usd, prices = '', partitions = '4' } = options
     if (usd !== undefined) await topUp(parts, { ...own, usd })
     const created = await createPartner(parts, { ...own, name, prices, partitions, trial: 'yes' })
-    const key = partnerKeyOf(String(created['key']))
+    const key = parsePartnerKey(String(created['key']))
     return {
       name,
       org: id,

@@ -1,5 +1,5 @@
 import kafkajs from 'kafkajs'
-import { topicSettingsOf, withAdmin } from '../../../services/runtime/kafka/admin.ts'
+import { toTopicSettings, withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import { allTopics } from '../../../services/runtime/platform/topics.ts'
 
 // Node finds only some names of a CommonJS library; the others are on its default export.
@@ -41,7 +41,7 @@ async function alter (brokers: readonly string[], broker: Entries, of: Settings)
 /** Has the topics of keys compacted without delay; what is returned undoes that. */
 export async function compactAtOnce (brokers: readonly string[]): Promise<() => Promise<void>> {
   const usual: Settings = topic => {
-    const own = topicSettingsOf(allTopics().find(({ name }) => name === topic)!)
+    const own = toTopicSettings(allTopics().find(({ name }) => name === topic)!)
     return Object.fromEntries(own.map(({ name, value }) => [name, value]))
   }
   const atOnce: Settings = topic => ({ ...usual(topic), ...AT_ONCE })

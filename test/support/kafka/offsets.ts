@@ -1,6 +1,6 @@
 import type { KafkaAdmin } from '../../../services/runtime/kafka/client.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { withAdmin, lagsOf, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/admin.ts'
+import { withAdmin, fetchLags, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/admin.ts'
 import { FEED_GROUPS } from '../../../services/runtime/platform/topics.ts'
 import type { StageName } from '../../../services/topology.ts'
 
@@ -71,7 +71,7 @@ async function openOf (
   admin: KafkaAdmin, { stage, retries = true }: Consumed
 ): Promise<readonly string[] | undefined> {
   if (stage !== undefined) {
-    const lags = await lagsOf(admin, TOPOLOGY_GROUPS.filter(group => group.stage === stage))
+    const lags = await fetchLags(admin, TOPOLOGY_GROUPS.filter(group => group.stage === stage))
     return lags.filter(({ lag }) => lag !== 0).map(({ group, lag }) => `${group}: lag ${lag}`)
   }
   // Any other group may never commit again: that of a reader that was killed, or of another prefix.

@@ -1,6 +1,6 @@
 import { MAIL_OWNERS } from '../../../services/mail/owners.ts'
 import {
-  ownerLabel, type OwnerPolicy, policyOf,
+  ownerLabel, type OwnerPolicy, findPolicy,
 } from '../../../services/verify/mailboxes/policies.ts'
 
 const LIMITS = { sessions: 7, sessionsAMinute: 70, ratePercent: 100 }
@@ -11,6 +11,6 @@ export function ownerPolicies (): readonly OwnerPolicy[] {
     .map(({ domains: [domain = 'firm.de'], exchanges: [exchange = ''] }) => {
       const [ownDomain, ownExchange] = [domain, exchange].map(name =>
         name.replace('{country}', 'com').replace('*', 'mx')) as [string, string]
-      return policyOf(ownDomain, ownExchange, LIMITS)
+      return findPolicy(ownDomain, ownExchange, LIMITS)
     })
 }

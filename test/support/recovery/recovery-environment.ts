@@ -3,7 +3,7 @@ import type { Completed, Journal } from '../../../schemas/types.ts'
 import type { Attempt } from '../../../services/webhooks/deliveries.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { createJobStore } from '../../../services/jobs/store.ts'
-import { serversOf } from '../../../services/runtime/platform/redis.ts'
+import { listServers } from '../../../services/runtime/platform/redis.ts'
 import { systemClock } from '../../../services/runtime/platform/retry.ts'
 import { createEmitter } from '../../../services/runtime/engine/stage.ts'
 import type { AccountsDeps } from '../../../services/accounts/account-topics.ts'
@@ -62,7 +62,7 @@ export function createRecoveryEnvironment (redis: Redis, seed = 1) {
     store,
     accountsProducer: bus.producer('accounts'),
     recoveryStore: createRecoveryStore(redis),
-    servers: () => serversOf(redis),
+    servers: () => listServers(redis),
     reader: createMemoryReader(bus, async () => {}),
     clock: systemClock,
     sleep: async ms => { pauses.push(ms) },

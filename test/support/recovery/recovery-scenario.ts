@@ -5,7 +5,7 @@ import { indexes } from '../../../services/runtime/platform/bitmap.ts'
 import type { AcceptRequest, Feed } from '../../../services/jobs/job.ts'
 import { createOutbox, createWallet } from '../../../services/money/wallet.ts'
 import { remainingSteps, readEndRecord } from '../../../services/jobs/results/finish-job.ts'
-import { tallyBlockOf } from '../../../services/jobs/results/block.ts'
+import { toTallyBlock } from '../../../services/jobs/results/block.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from '../jobs.ts'
 import { blocksOf, snapshotAll, type RecoveryEnvironment } from './recovery-environment.ts'
 import { codec, messageCodec } from '../clickhouse/results.ts'
@@ -122,7 +122,7 @@ function createBlocks ({ store, bus }: RecoveryEnvironment, tenant: string) {
   }
   /** As `settle` reads them: the messages of the topic, in order. */
   const count = async (id: string): Promise<void> => {
-    for (const block of behind.get(id) ?? []) await store.tally(tenant, tallyBlockOf(block))
+    for (const block of behind.get(id) ?? []) await store.tally(tenant, toTallyBlock(block))
     behind.delete(id)
   }
   return { produce, count }

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { logFileOf, startChild } from '../../../deploy/local/process.ts'
+import { logPath, startChild } from '../../../deploy/local/process.ts'
 import { newFolder } from '../folder.ts'
 
 export type RedisServer = {
@@ -32,7 +32,7 @@ export async function startRedisServer (settings: readonly string[] = []): Promi
 export async function startRedis (folder: string, args: readonly string[]): Promise<RedisServer> {
   const spec = { name: 'redis', command: 'redis-server', args, dataDir: folder }
   const server = startChild({ ...spec, ready: async () => true, graceMs: 0 })
-  const output = () => readFileSync(logFileOf(spec), 'utf8')
+  const output = () => readFileSync(logPath(spec), 'utf8')
   let end = ''
   const ended = server.exited.then(how => { end = how })
   while (!/[Rr]eady to accept connections|Sentinel ID is/.test(output())) {

@@ -3,7 +3,7 @@ import {
   createClient, type Client, type Created, type JobRequest, type JobStatusResource,
 } from '../../../services/client/client.ts'
 import { tenantOf, tenantsOf } from '../../../services/accounts/tenant.ts'
-import { keyPrefixOf } from '../../../services/cache/tokens.ts'
+import { buildKeyPrefix } from '../../../services/cache/tokens.ts'
 import { runAudit } from '../audit.ts'
 import type { Breach } from '../../../services/admin/audit/report.ts'
 import { createDemo } from '../../../services/admin/demo.ts'
@@ -74,8 +74,9 @@ export async function startEnvironment (
     baseUrl,
     clientAt,
     breaches: async () => await breachesOf(env, orgId),
-    cacheNames: version =>
-      `${keyPrefixOf({ tenant: tenantOf(orgId, 'live'), service: 'phone-validation', version })}*`,
+    cacheNames: version => `${buildKeyPrefix({
+      tenant: tenantOf(orgId, 'live'), service: 'phone-validation', version,
+    })}*`,
     stop: async () => {
       await cancelOpenJobs(baseUrl, keys)
       await services.stop()

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
-  type Child, logFileOf, type ProcessSpec, startChild, stopChild, tailOf,
+  type Child, logPath, type ProcessSpec, startChild, stopChild, readTail,
 } from '../../../deploy/local/process.ts'
 import { root } from '../sources.ts'
 import type { RunningServices } from './services.ts'
@@ -49,7 +49,7 @@ export function createPart (spec: ProcessSpec): Part {
       if (await spec.ready()) return
       if (Date.now() > giveUpAt) {
         await down()
-        throw new Error(`${spec.name}: ${tailOf(logFileOf(spec))}`)
+        throw new Error(`${spec.name}: ${readTail(logPath(spec))}`)
       }
       await sleep(50)
     }

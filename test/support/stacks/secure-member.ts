@@ -4,7 +4,7 @@ import {
 } from '../../../services/runtime/platform/config.ts'
 import { connectDeps } from '../../../services/runtime/engine/connections.ts'
 import { createTopics, withAdmin } from '../../../services/runtime/kafka/admin.ts'
-import { kafkaConnectionOf } from '../../../services/runtime/kafka/connection.ts'
+import { toKafkaConnection } from '../../../services/runtime/kafka/connection.ts'
 import { run } from '../../../services/runtime/platform/run.ts'
 
 /**
@@ -19,7 +19,7 @@ const report = (news: MemberNews) => { process.send?.(news) }
 
 await run('secure', defineConfig(pick(commonConfig, messageKeys)), async (config, context) => {
   const topic = `secure-${randomUUID()}`
-  const made = withAdmin(kafkaConnectionOf(config), admin =>
+  const made = withAdmin(toKafkaConnection(config), admin =>
     createTopics(admin, [{ name: topic, partitions: 1, keepHours: 1, compact: false }], {}))
   const reported = made.then(
     () => report({ kind: 'made' }),

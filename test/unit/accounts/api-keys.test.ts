@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import {
-  createApiKeys, hashOf, isWellFormed, newApiKey, type NewKey, NewKeyError, type ApiKeys,
+  createApiKeys, hashSecret, isWellFormed, newApiKey, type NewKey, NewKeyError, type ApiKeys,
 } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
@@ -24,7 +24,7 @@ const newKey = (more: Partial<NewKey> = {}) => keys.create({
 const kindOf = async (secret: string) => (await keys.findKey(secret, ADDRESS)).kind
 /** As it is listed. */
 const findById = async (id = '') => (await keys.list('org_1')).find(key => key.id === id)
-const recordOf = (secret: string) => accountKey(`key:${hashOf(secret)}`)
+const recordOf = (secret: string) => accountKey(`key:${hashSecret(secret)}`)
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 describe('a key', () => {
@@ -53,12 +53,13 @@ describe('a key', () => {
   })
 
   it('is stored as its SHA-256, in texts, and never itself', async () => {
-    expect(hashOf('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+    expect(hashSecret('abc'))
+      .toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
     const more = {
       name: 'Nightly import', createdBy: 'operator', networks: ['192.0.2.0/24', '2001:db8::/32'],
     }
     const { id, secret } = await newKey(more)
-    expect(id).toBe(`key_${hashOf(secret).slice(0, 16)}`)
+    expect(id).toBe(`key_${hashSecret(secret).slice(0, 16)}`)
     expect(JSON.stringify(await contentOf(redis))).not.toContain(secret.slice(8))
     expect(await redis.hgetall(recordOf(secret))).toEqual({
       org: 'org_1',

@@ -3,7 +3,7 @@ import {
   createOrganizations, type Organizations,
 } from '../../../services/accounts/organizations.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
-import { partsOf, tenantOf } from '../../../services/accounts/tenant.ts'
+import { parseTenant, tenantOf } from '../../../services/accounts/tenant.ts'
 import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 const DEFAULT_POLICY = { freshnessDays: 90, weight: 1 }
@@ -18,11 +18,11 @@ beforeEach(async () => {
 describe('a tenant', () => {
   it('is an organization in one mode', () => {
     expect(tenantOf('org_1', 'live')).toBe('org_1.live')
-    expect(partsOf('org_1.test')).toEqual({ orgId: 'org_1', mode: 'test' })
+    expect(parseTenant('org_1.test')).toEqual({ orgId: 'org_1', mode: 'test' })
   })
 
   it.each(['org_1', 'org_1.', 'org_1.LIVE', '.live', ''])('is not "%s"', text => {
-    expect(() => partsOf(text)).toThrow('names no tenant')
+    expect(() => parseTenant(text)).toThrow('names no tenant')
   })
 })
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
+import { deriveKeyId, parsePartnerKey } from '../../../schemas/feeds/seal.ts'
 import { checkName, createPartners } from '../../../services/accounts/partners.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
@@ -56,8 +56,8 @@ describe('a partner', () => {
 
 describe('a rotated key of a partner', () => {
   async function rotated (graceMs: number) {
-    const old = partnerKeyOf((await partners.create(acme))?.key ?? '')
-    const fresh = partnerKeyOf((await partners.rotate('acme', graceMs))?.key ?? '')
+    const old = parsePartnerKey((await partners.create(acme))?.key ?? '')
+    const fresh = parsePartnerKey((await partners.rotate('acme', graceMs))?.key ?? '')
     return { old, fresh }
   }
 
@@ -65,7 +65,7 @@ describe('a rotated key of a partner', () => {
     const { old, fresh } = await rotated(500)
     expect(await partners.keysOf('acme')).toEqual([old, fresh])
     expect((await partners.find('acme'))?.keys.map(({ id, expiresAtMs }) => [id, expiresAtMs]))
-      .toEqual([[keyIdOf(old), 1_500], [keyIdOf(fresh), 0]])
+      .toEqual([[deriveKeyId(old), 1_500], [deriveKeyId(fresh), 0]])
     nowMs = 1_499
     expect(await partners.keysOf('acme')).toEqual([old, fresh])
     nowMs = 1_500
@@ -78,7 +78,7 @@ describe('a rotated key of a partner', () => {
     const again = await partners.rotate('acme', 900)
     expect(again?.keys.map(({ expiresAtMs }) => expiresAtMs)).toEqual([1_500, 1_900, 0])
     const last = await partners.rotate('acme', 0)
-    expect(await partners.keysOf('acme')).toEqual([partnerKeyOf(last?.key ?? '')])
+    expect(await partners.keysOf('acme')).toEqual([parsePartnerKey(last?.key ?? '')])
     expect(await partners.rotate('unknown', 0)).toBeUndefined()
   })
 

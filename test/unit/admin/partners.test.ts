@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest'
-import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
+import { deriveKeyId, parsePartnerKey } from '../../../schemas/feeds/seal.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
 import { createPartner } from '../../../services/admin/partners.ts'
 import { openWorkspace, type Workspace } from './workspace.ts'
@@ -52,7 +52,7 @@ it('a partner gets topics, access rules and a key that no later command shows', 
       partitions: 4,
       types: 'json',
       revokedAt: null,
-      keys: [{ id: keyIdOf(partnerKeyOf(String(result['key']))), expiresAt: null }],
+      keys: [{ id: deriveKeyId(parsePartnerKey(String(result['key']))), expiresAt: null }],
     }],
   })
   expect(await run('partner list', { org: 'org_other' })).toEqual({ partners: [] })
@@ -86,7 +86,7 @@ it('a partner gets a new key while the old one remains valid for the hours of gr
     .toMatchObject({ keys: [{ expiresAt: '1970-01-02T00:00:00.001Z' }, { expiresAt: null }] })
   expect(rotated['key']).not.toBe(first['key'])
   const last = await run('partner rotate', { name: 'acme', graceHours: '0' })
-  expect(await deps.partners.keysOf('acme')).toEqual([partnerKeyOf(String(last['key']))])
+  expect(await deps.partners.keysOf('acme')).toEqual([parsePartnerKey(String(last['key']))])
 })
 
 it.each<readonly [command: string, options: Options, message: string]>([

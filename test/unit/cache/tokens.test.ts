@@ -2,7 +2,7 @@ import { createHmac, hkdfSync } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  createTokenizer, keyPrefixOf, pickRotated, pickTokens, readSecrets, tokensByVersion,
+  createTokenizer, buildKeyPrefix, pickRotated, pickTokens, readSecrets, tokensByVersion,
 } from '../../../services/cache/tokens.ts'
 import { unicodeText } from '../../support/texts.ts'
 
@@ -46,7 +46,7 @@ describe('cache tokens', () => {
     const [single, lookup] = (['carrier-single', 'carrier-lookup'] as const)
       .map(service => ({ ...scope, service }))
     expect(tokenize(single!, [PHONE])).toEqual(tokenize(lookup!, [PHONE]))
-    expect(keyPrefixOf(single!)).toBe(keyPrefixOf(lookup!))
+    expect(buildKeyPrefix(single!)).toBe(buildKeyPrefix(lookup!))
   })
 
   it('are computed with all secrets, the requested version first', () => {
@@ -96,7 +96,7 @@ it('the prefixes of entry names are unique, short, and in one slot for all versi
   const prefixes = ([
     scope, { ...scope, version: '2' }, { ...scope, service: 'telegram' },
     { ...scope, tenant: 'org_2.live' },
-  ] as const).map(keyPrefixOf)
+  ] as const).map(buildKeyPrefix)
   expect(new Set(prefixes).size).toBe(4)
   for (const prefix of prefixes) expect(prefix).toMatch(/^c:\{[\w-]{6}\}[12]:$/)
   expect(prefixes[0]?.slice(0, 10)).toBe(prefixes[1]?.slice(0, 10))

@@ -5,7 +5,7 @@ import { createHostRate, makeAttempt, type AttemptDeps } from '../../../services
 import { deliverConfig } from '../../../services/deliver/config.ts'
 import type { Answer } from '../../../services/deliver/sender.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
-import { eventIdOf } from '../../../services/webhooks/event.ts'
+import { deriveEventId } from '../../../services/webhooks/event.ts'
 import { sealHeader } from '../../../services/jobs/message-codec.ts'
 import type { WebhookEndpoint } from '../../../services/webhooks/endpoints.ts'
 import type { Job } from '../../../services/jobs/job.ts'
@@ -24,7 +24,7 @@ const key = randomBytes(32)
 const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
 const webhookUrl = 'https://a.example/hook'
 const header = sealHeader(key, owner, { metadata: { a: '1' }, webhookUrl })
-const event = eventIdOf(DELIVERED_JOB, 'job.completed')
+const event = deriveEventId(DELIVERED_JOB, 'job.completed')
 const secrets = ['1', '2'].map(digit =>
   `whsec_${Buffer.alloc(32, digit).toString('base64')}`) as [string, string]
 const signingKey = `whsk_${Buffer.alloc(32, 5).toString('base64')}`
@@ -212,7 +212,7 @@ describe('an attempt to a webhook endpoint', () => {
       ...more,
     })
     const progressOf = (tenth: number) => claimOf({
-      delivery: `${eventIdOf(DELIVERED_JOB, 'job.progress', tenth)}.${endpoint.id}`,
+      delivery: `${deriveEventId(DELIVERED_JOB, 'job.progress', tenth)}.${endpoint.id}`,
       type: 'job.progress',
     })
     const attempted = async (tenth: number, job: Job | undefined) => {

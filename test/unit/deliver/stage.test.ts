@@ -7,7 +7,7 @@ import { createDeliverStage } from '../../../services/deliver/main.ts'
 import type { WebhookDelivery } from '../../../services/webhooks/deliveries.ts'
 import { type JobHeader, sealHeader } from '../../../services/jobs/message-codec.ts'
 import type { Incoming } from '../../../services/runtime/engine/stage.ts'
-import { settledOf } from '../../../services/jobs/results/finish-job.ts'
+import { toSettled } from '../../../services/jobs/results/finish-job.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
 import { endpointIdAt } from '../../support/webhooks/endpoints.ts'
 import { DEAD } from '../../support/stage-messages.ts'
@@ -19,7 +19,7 @@ const header: JobHeader = { metadata: { a: '1' }, webhookUrl: 'https://a.example
 function message (
   sealed: Buffer, more: Partial<Settled> = {}, headers: Record<string, string> = {}
 ) {
-  const value = { ...settledOf(endedJob({ header: sealed })), ...more }
+  const value = { ...toSettled(endedJob({ header: sealed })), ...more }
   return { topic: 'jobs.settled', value, raw: { headers } } as unknown as Incoming<'jobs.settled'>
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { columnsOf, SERVICE_DEFINITIONS } from '../../../services/jobs/results/columns.ts'
+import { listColumns, SERVICE_DEFINITIONS } from '../../../services/jobs/results/columns.ts'
 import { LINE_TYPES, REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
 
@@ -10,7 +10,7 @@ const missing = (names: readonly string[]) => names.filter(name => !named.has(na
 
 describe('the guide to results', () => {
   it('describes every column of every service', () => {
-    expect(missing(SERVICE_SLUGS.flatMap(slug => columnsOf(slug, { ids: true })))).toEqual([])
+    expect(missing(SERVICE_SLUGS.flatMap(slug => listColumns(slug, { ids: true })))).toEqual([])
     expect(missing(Object.keys(SERVICE_DEFINITIONS))).toEqual([])
   })
 

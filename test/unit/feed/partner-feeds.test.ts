@@ -5,16 +5,16 @@ import {
 } from '../../../services/feed/partner-feeds.ts'
 import type { ConsumeOptions, FetchedBatch } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
-import { feedGroupOf } from '../../../services/runtime/platform/topics.ts'
+import { chooseFeedGroup } from '../../../services/runtime/platform/topics.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const partnerOf = (name: string, revokedAtMs = 0) => ({ name, revokedAtMs }) as Partner
 const topicOf = (name: string) => `feeds.${name}.submitted`
 /** Names of one group, and one of another. */
 const [first, second, third] = Array.from({ length: 100 }, (_, index) => `p${index}`)
-  .filter(name => feedGroupOf(name) === feedGroupOf('p0')) as [string, string, string]
+  .filter(name => chooseFeedGroup(name) === chooseFeedGroup('p0')) as [string, string, string]
 const other = Array.from({ length: 100 }, (_, index) => `q${index}`)
-  .find(name => feedGroupOf(name) !== feedGroupOf(first)) as string
+  .find(name => chooseFeedGroup(name) !== chooseFeedGroup(first)) as string
 
 function environment () {
   const state = {
@@ -137,7 +137,7 @@ describe('the partner feeds', () => {
     const { state, events, consumers, feeds, register } = environment()
     register(first, other)
     await eventually(() => expect(consumers).toHaveLength(2))
-    consumers.find(({ group }) => group === feedGroupOf(first))?.onFailed?.(new Error('crash'))
+    consumers.find(({ group }) => group === chooseFeedGroup(first))?.onFailed?.(new Error('crash'))
     expect([feeds.ready(), count(feeds, 'failing'), count(feeds, 'running')]).toEqual([true, 1, 1])
     state.nowMs = 1_000
     await eventually(() => expect(events.slice(2)).toEqual(['leave', 'consume 1']))

@@ -8,7 +8,7 @@ import { LostResultsError, MissingResultsError } from '../../../services/jobs/re
 import { NotSubmittedError } from '../../../services/jobs/submit.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
-import { eventIdOf } from '../../../services/webhooks/event.ts'
+import { deriveEventId } from '../../../services/webhooks/event.ts'
 import { expectProtectedAnswers } from '../../support/early-answers.ts'
 import {
   application, closedJob, createTestApp, doubles, good, JOB_ID, jobOf, listen, outage, settings,
@@ -198,7 +198,7 @@ it.each(Object.keys(ERRORS) as ErrorCode[])('the table of errors says what to do
   expect(message).toMatch(/^[A-Z].*\.$|^(countryCode|webhook_url) .*\.$/)
 })
 
-const EVENT = eventIdOf(JOB_ID, 'job.completed')
+const EVENT = deriveEventId(JOB_ID, 'job.completed')
 
 /** As ClickHouse's client throws it when a part file was cut off by a full disk. */
 const cut = Object.assign(new Error('Cannot read all data.'),

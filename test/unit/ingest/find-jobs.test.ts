@@ -5,7 +5,7 @@ import {
   findReadable, findStoredResults, jobBodies, listLabeled, openJobHeader, readOpenJobs,
   waitForChange, whileConnected,
 } from '../../../services/ingest/find-jobs.ts'
-import { headerKeyOf, JobKeyLostError } from '../../../services/jobs/job-keys.ts'
+import { deriveHeaderKey, JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import type { JobWait } from '../../../services/jobs/job-waiter.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { ListOptions } from '../../../services/jobs/results/archive.ts'
@@ -63,7 +63,7 @@ describe('a job', () => {
     const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.com/in' }
     const none = { metadata: {}, webhookUrl: '' }
     const key = Buffer.alloc(32, 3)
-    const header = sealHeader(headerKeyOf(key), { tenant: TENANT, job: JOB_ID }, sent)
+    const header = sealHeader(deriveHeaderKey(key), { tenant: TENANT, job: JOB_ID }, sent)
     const open = (get: () => Promise<Buffer | undefined>, job = closedJob({ header })) =>
       openJobHeader({ get }, job)
     expect(await open(async () => key)).toEqual(sent)

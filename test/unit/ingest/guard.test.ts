@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { hashOf, newApiKey } from '../../../services/accounts/api-keys.ts'
+import { hashSecret, newApiKey } from '../../../services/accounts/api-keys.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import {
@@ -50,7 +50,7 @@ describe('a client that guesses keys', () => {
       },
       findExistingKeys: async hashes => {
         reads.push(hashes)
-        const existing = [good, fresh, expired].map(hashOf)
+        const existing = [good, fresh, expired].map(hashSecret)
         return new Set(hashes.filter(hash => existing.includes(hash)))
       },
     })

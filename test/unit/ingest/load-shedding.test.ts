@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { LoadShedding } from '../../../services/ingest/guard.ts'
-import { idempotencyFieldOf } from '../../../services/jobs/job-record.ts'
+import { toIdempotencyField } from '../../../services/jobs/job-record.ts'
 import type { Quoted, Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { RedisClient } from '../../../services/runtime/platform/redis.ts'
@@ -23,7 +23,7 @@ function start () {
   const clock = { ms: 5_000 }
   const metrics = createMetrics()
   const hexists = async (name: string, field: Buffer) =>
-    name === 'idem:{org_01}.live:odd' && field.equals(idempotencyFieldOf(KEY)) ? 1 : 0
+    name === 'idem:{org_01}.live:odd' && field.equals(toIdempotencyField(KEY)) ? 1 : 0
   const shedding = new LoadShedding({
     state: { hexists } as unknown as RedisClient,
     metrics,

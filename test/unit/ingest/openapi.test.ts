@@ -1,15 +1,15 @@
 import Schema from 'typebox/schema'
 import { describe, expect, it } from 'vitest'
 import { COUNTRY_CODES, COUNTRY_PATTERN } from '../../../schemas/api/country.ts'
-import { type ErrorCode, ERRORS, statusOf } from '../../../services/ingest/errors.ts'
+import { type ErrorCode, ERRORS, httpStatus } from '../../../services/ingest/errors.ts'
 import {
   type Content, describeRoutes, type OpenApiDocument, openapiText, type Operation,
 } from '../../../services/ingest/openapi.ts'
-import { openapiSource, routesOf } from '../../../services/ingest/routes.ts'
+import { openapiSource, createRoutes } from '../../../services/ingest/routes.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../../../services/verify/providers/sandbox.ts'
 import { doubles, settings } from './doubles.ts'
 
-const routes = routesOf(doubles(), settings)
+const routes = createRoutes(doubles(), settings)
 const document = JSON.parse(await openapiSource()) as OpenApiDocument
 const operations = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item).map(([method, operation]) => ({ path, method, operation })))
@@ -36,9 +36,9 @@ describe('the description of the interface', () => {
     }
     const everywhere = ['method_not_allowed']
     for (const code of Object.keys(ERRORS) as ErrorCode[]) {
-      expect(document.info.description).toContain(`| ${statusOf(code)} | \`${code}\` |`)
+      expect(document.info.description).toContain(`| ${httpStatus(code)} | \`${code}\` |`)
       if (everywhere.includes(code)) continue
-      expect([code, [...new Set(described.get(code))]]).toEqual([code, [String(statusOf(code))]])
+      expect([code, [...new Set(described.get(code))]]).toEqual([code, [String(httpStatus(code))]])
     }
   })
 

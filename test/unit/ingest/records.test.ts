@@ -2,9 +2,9 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import Fastify from 'fastify'
 import { WORKSPACE_KEY } from '../../../services/accounts/api-keys.ts'
 import { countRequests } from '../../../services/ingest/app.ts'
-import { routesOf } from '../../../services/ingest/routes.ts'
+import { createRoutes } from '../../../services/ingest/routes.ts'
 import { createWebhookEndpoints } from '../../../services/webhooks/endpoints.ts'
-import { eventIdOf } from '../../../services/webhooks/event.ts'
+import { deriveEventId } from '../../../services/webhooks/event.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { SpanKind } from '../../../services/runtime/platform/tracing.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
@@ -14,7 +14,7 @@ import {
   application, closedJob, doubles, good, JOB_ID, KEY_ID, MANIFEST, outage, settings,
 } from './doubles.ts'
 
-const EVENT = eventIdOf(JOB_ID, 'job.completed')
+const EVENT = deriveEventId(JOB_ID, 'job.completed')
 const results = `/jobs/${JOB_ID}/results`
 const page = `${results}?format=json&cursor=${Buffer.from('v1:0').toString('base64url')}`
 const endpoints = createWebhookEndpoints({ redis, keys: organizationKeysOf(1) })
@@ -51,7 +51,7 @@ const LINES: readonly Line[] = [
 
 describe('an entry of the access log', () => {
   it('is made for every route that changes or downloads something', () => {
-    const routes = routesOf(doubles(), settings)
+    const routes = createRoutes(doubles(), settings)
     const needed = routes.filter(({ method, config }) =>
       method !== 'GET' || [config?.scope].flat().includes('results:read'))
     expect(needed.filter(({ config }) => config?.records === undefined).map(nameOf)).toEqual([])

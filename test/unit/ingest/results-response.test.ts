@@ -5,9 +5,11 @@ import type { ResultsQuery } from '../../../schemas/api/results.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import {
-  createRowShape, RESULT_TYPES, type ResultForm, type ResultSelection, selectionOf,
+  createRowShape, RESULT_TYPES, type ResultForm, type ResultSelection, buildSelection,
 } from '../../../services/ingest/results-response.ts'
-import { columnsOf, jsonFieldsOf, rowFieldsOf } from '../../../services/jobs/results/columns.ts'
+import {
+  listColumns, listJsonFields, listRowFields,
+} from '../../../services/jobs/results/columns.ts'
 import type { RowOptions, Rows } from '../../../services/jobs/results/results.ts'
 import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
 import {
@@ -17,7 +19,7 @@ import {
 const CSV = 'row,input\r\n1,+12127365000\r\n'
 const EMPTY = '{"data":[],"has_more":false,"next_cursor":null}'
 const job = closedJob()
-const columns = columnsOf('phone-validation')
+const columns = listColumns('phone-validation')
 const cellsOf = (values: Readonly<Record<string, string>>) =>
   columns.map(name => values[name] ?? '')
 const cells = cellsOf({ row: '8', status: 'valid', source: 'live' })
@@ -218,7 +220,7 @@ describe('a page of results', () => {
 })
 
 describe('a row as JSON', () => {
-  const fields = rowFieldsOf('telegram')
+  const fields = listRowFields('telegram')
   const rowOf = (values: Readonly<Record<string, string>>) =>
     createRowShape('telegram', fields)(fields.map(name => values[name] ?? ''))
 
@@ -234,7 +236,7 @@ describe('a row as JSON', () => {
   })
 
   it('is the same in a stream, however many values a column has', async () => {
-    const names = rowFieldsOf('phone-validation')
+    const names = listRowFields('phone-validation')
     const sources = ['live', 'preflight', 'none', 'duplicate']
     const rows = Array.from({ length: 2_500 }, (_, at) => {
       const values: Readonly<Record<string, string | undefined>> = {
@@ -245,7 +247,7 @@ describe('a row as JSON', () => {
       }
       return names.map(name => values[name] ?? '')
     })
-    const shape = createRowShape('phone-validation', jsonFieldsOf('phone-validation'))
+    const shape = createRowShape('phone-validation', listJsonFields('phone-validation'))
     const { body } = await ended({}, rows).read('?format=jsonl')
     expect(body).toBe(rows.map(row => `${JSON.stringify(shape(row))}\n`).join(''))
   })
@@ -273,26 +275,26 @@ describe('results as a file that packs itself', () => {
 
 describe('the selection of results', () => {
   const select = (query: ResultsQuery, form: ResultForm = 'csv') =>
-    selectionOf(query, { service: 'email-validation', ids: false, form }) as ResultSelection
+    buildSelection(query, { service: 'email-validation', ids: false, form }) as ResultSelection
 
   it('is everything that the form has by default, else the columns of the query', () => {
     expect(select({})).toMatchObject({
-      keep: undefined, columns: columnsOf('email-validation'), isWhole: true,
+      keep: undefined, columns: listColumns('email-validation'), isWhole: true,
     })
-    expect(select({}, 'jsonl').columns).toEqual(rowFieldsOf('email-validation'))
+    expect(select({}, 'jsonl').columns).toEqual(listRowFields('email-validation'))
     expect(select({ columns: ['status', 'email'] }))
       .toMatchObject({ columns: ['status', 'email'], isWhole: false })
   })
 
   it('of one row for each mailbox is for e-mail addresses only', () => {
     const job = { service: 'whatsapp', ids: false, form: 'csv' } as const
-    expect(selectionOf({ duplicates: 'mailbox' }, job)).toMatchObject({
+    expect(buildSelection({ duplicates: 'mailbox' }, job)).toMatchObject({
       code: 'invalid_request',
       param: 'duplicates',
       message: expect.stringContaining('is for e-mail addresses, and the job is of whatsapp'),
     })
     const running = { service: 'email-validation', ids: false, form: 'jsonl' } as const
-    expect(selectionOf({ duplicates: 'mailbox', provisional: 'true' }, running)).toMatchObject({
+    expect(buildSelection({ duplicates: 'mailbox', provisional: 'true' }, running)).toMatchObject({
       code: 'invalid_request', message: expect.stringContaining('is for jobs that have ended'),
     })
   })

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { routesOf } from '../../../services/ingest/routes.ts'
+import { createRoutes } from '../../../services/ingest/routes.ts'
 import { doubles, settings } from './doubles.ts'
 
 it('every route below the version needs a scope, and no other does', () => {
-  const routes = routesOf(doubles(), settings)
+  const routes = createRoutes(doubles(), settings)
   const open = routes.filter(({ config }) => config?.scope === undefined).map(({ url }) => url)
   expect(open, 'these routes are public: set config.scope, or add them here')
     .toEqual(['/', '/openapi.json', '/docs', '/changelog'])

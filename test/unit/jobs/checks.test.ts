@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { CheckName } from '../../../schemas/api/services.ts'
-import { checksConfig, checksOf, limitationsOf } from '../../../services/jobs/checks.ts'
+import { checksConfig, listChecks, listLimitations } from '../../../services/jobs/checks.ts'
 import { defineConfig, loadConfig } from '../../../services/runtime/platform/config.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
 
 const read = (env: Readonly<Record<string, string>> = {}) =>
-  checksOf(loadConfig(defineConfig(checksConfig), env))
+  listChecks(loadConfig(defineConfig(checksConfig), env))
 const emailChecks = (providers: readonly string[], env: Readonly<Record<string, string>> = {}) =>
   read({ PROVIDERS: JSON.stringify({ 'email-validation': providers }), ...env })
     .get('email-validation')
@@ -55,7 +55,7 @@ describe('the limitations of a service', () => {
     ['whatsapp', [], []],
   ]
   it.each(cases)('%s with the checks %j: %j', (service, checks, expected) => {
-    expect(limitationsOf(service, checks)).toEqual(expected)
+    expect(listLimitations(service, checks)).toEqual(expected)
   })
 })
 

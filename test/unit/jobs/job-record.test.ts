@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import {
-  fieldsOf, jobOf, RECORD_FIELDS, recordFields, recordOf, refusalOf,
+  toFields, parseJob, RECORD_FIELDS, recordFields, toRecord, parseRefusal,
 } from '../../../services/jobs/job-record.ts'
 import { endedJob } from '../../support/webhooks/deliveries.ts'
 
@@ -18,35 +18,35 @@ const job: Job = {
   header: Buffer.of(1, 2),
   feed: { partner: 'acme', partition: 12 },
 }
-const pairs = recordOf(job)
+const pairs = toRecord(job)
 const refusal = ['refusal', 'insufficient_balance', 'requiredMicros', '7', 'availableMicros', '3']
 describe('a record', () => {
   it('is read by the names of its fields, and has none that is not among them', () => {
-    const written = fieldsOf(pairs)
+    const written = toFields(pairs)
     const found = recordFields(RECORD_FIELDS.map(name => written[name] ?? null))
     expect(found).toEqual({ ...written })
-    expect(jobOf(job.tenant, found)).toEqual(job)
+    expect(parseJob(job.tenant, found)).toEqual(job)
   })
 
   it('of an older release has no verdicts', () => {
     const older = Object.fromEntries(
-      Object.entries(fieldsOf(pairs)).filter(([name]) => name !== 'verdicts'))
-    expect(jobOf(job.tenant, older)).toEqual({ ...job, verdicts: {} })
+      Object.entries(toFields(pairs)).filter(([name]) => name !== 'verdicts'))
+    expect(parseJob(job.tenant, older)).toEqual({ ...job, verdicts: {} })
   })
 
   it('with a count that is no number is an error', () => {
-    expect(() => jobOf('t', fieldsOf([...pairs, 'totalRows', '1e+14'])))
+    expect(() => parseJob('t', toFields([...pairs, 'totalRows', '1e+14'])))
       .toThrow('not a safe integer')
   })
 
   it('may hold a refusal', () => {
-    expect(refusalOf('job_1', fieldsOf(refusal))).toEqual({
+    expect(parseRefusal('job_1', toFields(refusal))).toEqual({
       code: 'insufficient_balance', requiredMicros: 7, availableMicros: 3,
     })
-    expect(refusalOf('job_1', fieldsOf(['refusal', 'expired']))).toEqual({ code: 'expired' })
-    expect(refusalOf('job_1', { refusal: 'cursor_moved' })).toEqual({ code: 'cursor_moved' })
-    expect(refusalOf('job_1', fieldsOf(pairs))).toBeUndefined()
-    expect(() => refusalOf('job_1', fieldsOf(['refusal', 'mood'])))
+    expect(parseRefusal('job_1', toFields(['refusal', 'expired']))).toEqual({ code: 'expired' })
+    expect(parseRefusal('job_1', { refusal: 'cursor_moved' })).toEqual({ code: 'cursor_moved' })
+    expect(parseRefusal('job_1', toFields(pairs))).toBeUndefined()
+    expect(() => parseRefusal('job_1', toFields(['refusal', 'mood'])))
       .toThrow('job job_1 has the unknown refusal code "mood"')
   })
 })

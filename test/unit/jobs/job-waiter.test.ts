@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { Job, Outcome } from '../../../services/jobs/job.ts'
-import { recordOf } from '../../../services/jobs/job-record.ts'
+import { toRecord } from '../../../services/jobs/job-record.ts'
 import {
   createJobWaiter, type JobWait, subscribeToJobs, createOutcomeWaiter, isSafe,
 } from '../../../services/jobs/job-waiter.ts'
@@ -53,7 +53,7 @@ describe('a wait for a job', () => {
     const waiting = wait()
     await tick()
     const record = (more: object) => {
-      const pairs = recordOf(endedJob())
+      const pairs = toRecord(endedJob())
       const all = Object.fromEntries(pairs.flatMap((name, at) =>
         at % 2 === 0 ? [[name, pairs[at + 1]]] : []))
       return `job_1 ${JSON.stringify({ ...all, ...more })}`

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Completed, Retry, ToVerify, Normalized, Submitted } from '../../../schemas/types.ts'
 import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import {
-  boundOf, createMessageCodec, openHeader, sealHeader,
+  toBoundBytes, createMessageCodec, openHeader, sealHeader,
 } from '../../../services/jobs/message-codec.ts'
 import type { OutgoingMessage, RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
@@ -169,7 +169,7 @@ describe('a changed message', () => {
   it('does not fit when a byte moves from one bitmap to the next', () => {
     const { value } = finished
     const moved = { finished: bits(3), cached: bits(0, 0, 0) }
-    expect(boundOf({ ...value, ...moved })).not.toEqual(boundOf(value))
+    expect(toBoundBytes({ ...value, ...moved })).not.toEqual(toBoundBytes(value))
   })
 })
 

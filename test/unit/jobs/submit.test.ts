@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { headerKeyOf } from '../../../services/jobs/job-keys.ts'
+import { deriveHeaderKey } from '../../../services/jobs/job-keys.ts'
 import { describe, expect, it } from 'vitest'
 import type { Job, IdempotencyClaim, Outcome } from '../../../services/jobs/job.ts'
 import type { DecidedOutcome } from '../../../services/jobs/job-waiter.ts'
@@ -103,7 +103,7 @@ describe('a submission', () => {
       idempotencyKey: 'key',
     })
     expect(rows.rows).toEqual({ inputs: submission.inputs })
-    expect(openHeader(headerKeyOf(key), { tenant: 'org_1.live', job: id }, header!))
+    expect(openHeader(deriveHeaderKey(key), { tenant: 'org_1.live', job: id }, header!))
       .toEqual({ metadata: { order: '7' }, webhookUrl: '' })
   })
 
@@ -261,7 +261,7 @@ describe('the chunks of a job', () => {
       { inputs: ['+3'], contacts: { offsets: [], references: ['c,+3'] } },
     ])
     const { tenant, job: id, header } = chunks[0]!.value
-    expect(openHeader(headerKeyOf(key), { tenant, job: id }, header!))
+    expect(openHeader(deriveHeaderKey(key), { tenant, job: id }, header!))
       .toMatchObject({ columns: file.columns })
   })
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
-import { tallyBlockOf } from '../../../services/jobs/results/block.ts'
+import { toTallyBlock } from '../../../services/jobs/results/block.ts'
 import { storeBlock } from '../../../services/jobs/results/finish-job.ts'
 import { createJobStore } from '../../../services/jobs/store.ts'
 import {
@@ -83,7 +83,7 @@ function setUp ({ isOwned = false, waits = false } = {}) {
   const count = async (...rows: readonly number[]) => {
     const block = blockEmission({ chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 },
       rows.map(row => [row, live('')]), { inputs: ['', '', '', ''] })
-    await store.tally(TENANT, tallyBlockOf(await deps.storeBlock(block)))
+    await store.tally(TENANT, toTallyBlock(await deps.storeBlock(block)))
   }
   /** A job of four rows that is open for so long, of which two have ended before, or all. */
   const openJob = async (

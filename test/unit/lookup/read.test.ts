@@ -1,7 +1,7 @@
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { chooseSample, ChunkLoader, jobTermsOf, readChunks } from '../../../services/lookup/read.ts'
+import { chooseSample, ChunkLoader, toJobTerms, readChunks } from '../../../services/lookup/read.ts'
 import {
   cachedRecord, chunksOf, incoming, JOB, tokenFor, QUOTED_AT_MS,
 } from '../../support/stage-messages.ts'
@@ -90,7 +90,7 @@ describe('the loader of chunks', () => {
 const readAll = (
   messages: ReturnType<typeof chunksOf>, cache: ConstructorParameters<typeof ChunkLoader>[0]
 ) => readChunks(messages, {
-  terms: jobTermsOf(messages[0]!.value, 86_400_000, () => 50), loader: new ChunkLoader(cache),
+  terms: toJobTerms(messages[0]!.value, 86_400_000, () => 50), loader: new ChunkLoader(cache),
 })
 
 /** The duplicates and counts of a job by the canonical forms of its rows; '' is an invalid one. */

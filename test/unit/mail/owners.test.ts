@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  exchangeName, MAIL_OWNERS, mailProviderOf, maskExchange, normalizedMailbox, unmaskExchange,
+  exchangeName, MAIL_OWNERS, findMailProvider, maskExchange, normalizedMailbox, unmaskExchange,
 } from '../../../services/mail/owners.ts'
 
 describe('the mail provider of an exchange', () => {
@@ -54,8 +54,8 @@ describe('the mail provider of an exchange', () => {
     ['wp', 'mx.wp.pl'],
   ])('is %s', (provider, ...exchanges) => {
     for (const exchange of exchanges) {
-      expect([exchange, mailProviderOf(exchange)]).toEqual([exchange, provider])
-      expect(mailProviderOf(`${exchange.toUpperCase()}.`)).toBe(provider)
+      expect([exchange, findMailProvider(exchange)]).toEqual([exchange, provider])
+      expect(findMailProvider(`${exchange.toUpperCase()}.`)).toBe(provider)
     }
   })
 
@@ -69,7 +69,7 @@ describe('the mail provider of an exchange', () => {
     'massena-4-82-67-1-2.fbx.proxad.net', 'adsl-1-2-3-4.dsl.chcgil.prodigy.net',
     '',
   ])('is no listed one for %j', exchange => {
-    expect(mailProviderOf(exchange)).toBe('other')
+    expect(findMailProvider(exchange)).toBe('other')
   })
 })
 

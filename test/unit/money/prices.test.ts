@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
-  maxQuoteMicros, microsOf, readNote, readPrices, unitPriceMicros, usdOf, usdToMicros, writeTexts,
+  formatUsd, maxQuoteMicros, parseMicros, readNote, readPrices, unitPriceMicros, usdToMicros,
+  writeTexts,
 } from '../../../services/money/prices.ts'
 import { integer } from '../../../services/money/wallet.ts'
 
@@ -79,15 +80,15 @@ describe('an amount in USD', () => {
 
   it.each([[0, '0.000000'], [1, '0.000001'], [12_500_000, '12.500000'], [-1_500_000, '-1.500000']])(
     'of %i micros is printed as %s', (micros, text) => {
-      expect(usdOf(micros)).toBe(text)
+      expect(formatUsd(micros)).toBe(text)
     })
 })
 
 describe('an amount in micros', () => {
   it('must be a whole number above 0', () => {
-    expect(microsOf('1000000')).toBe(1_000_000)
+    expect(parseMicros('1000000')).toBe(1_000_000)
     for (const text of ['0', '-1', '1.5', '1e3', '', '9007199254740993']) {
-      expect(() => microsOf(text)).toThrow(RangeError)
+      expect(() => parseMicros(text)).toThrow(RangeError)
     }
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { canonicalPhone } from '../../../services/normalize/canonical.ts'
-import { extensionOf, vanityOf } from '../../../services/phone/cell.ts'
+import { readExtension, readVanity } from '../../../services/phone/cell.ts'
 
 const outcome = (input: string, country?: string) => {
   const result = canonicalPhone(input, country)
@@ -126,7 +126,7 @@ describe('the extension of a cell', () => {
     ['Fax 030 901820', BERLIN, ''],
     ['call me x12', '', ''],
   ])('%j of %j is %j', (input, e164, extension) => {
-    expect(extensionOf(input, e164)).toBe(extension)
+    expect(readExtension(input, e164)).toBe(extension)
   })
 })
 
@@ -148,6 +148,6 @@ describe('the spelled number of a cell', () => {
     ['1-800-FLOWERS', '', ''],
     ['FLOWERS', '+18003569377', ''],
   ])('%j of %j is %j', (input, e164, vanity) => {
-    expect(vanityOf(input, e164)).toBe(vanity)
+    expect(readVanity(input, e164)).toBe(vanity)
   })
 })

@@ -4,7 +4,7 @@ import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  checkReadable, CsvScanner, detectFormat, isUtf8Cell, positionsOf, readHead, uniqueNames,
+  checkReadable, CsvScanner, detectFormat, isUtf8Cell, findPositions, readHead, uniqueNames,
   UnreadableFile, type CsvRecord,
 } from '../../../schemas/files/csv-format.ts'
 import { zipOf } from '../../support/zip.ts'
@@ -137,16 +137,16 @@ describe('the name of a column', () => {
   it.each([
     'Telefon\u00a0', '\u2003Telefon', '\ufeffTelefon', 'Tele\u200bfon', 'TELEFON', 'Tele\u00adfon',
   ])('%j is that of Telefon', name => {
-    expect(positionsOf(['x', name], 'Telefon')).toEqual([1])
-    expect(positionsOf(['x', 'Telefon'], name)).toEqual([1])
+    expect(findPositions(['x', name], 'Telefon')).toEqual([1])
+    expect(findPositions(['x', 'Telefon'], name)).toEqual([1])
     expect(uniqueNames(['telefon'], [name])).toEqual(['verified_telefon'])
   })
 
   it('is composed, and its inner white space is one space', () => {
-    expect(positionsOf(['Te\u0301le\u0301phone', 'x'], 't\u00e9l\u00e9phone')).toEqual([0])
-    expect(positionsOf(['Telefon\u00a0 privat'], 'telefon privat')).toEqual([0])
-    expect(positionsOf(['Telefonprivat'], 'telefon privat')).toEqual([])
-    expect(positionsOf(['Telefon', 'Telefon\u00a0'], 'Telefon\u00a0')).toEqual([1])
+    expect(findPositions(['Te\u0301le\u0301phone', 'x'], 't\u00e9l\u00e9phone')).toEqual([0])
+    expect(findPositions(['Telefon\u00a0 privat'], 'telefon privat')).toEqual([0])
+    expect(findPositions(['Telefonprivat'], 'telefon privat')).toEqual([])
+    expect(findPositions(['Telefon', 'Telefon\u00a0'], 'Telefon\u00a0')).toEqual([1])
   })
 })
 

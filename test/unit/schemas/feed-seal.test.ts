@@ -2,7 +2,7 @@ import { createDecipheriv, hkdfSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import {
-  FeedSealError, keyIdIn, keyIdOf, openContact, openResult, partnerKeyOf, resultIdOf,
+  FeedSealError, keyIdIn, deriveKeyId, openContact, openResult, parsePartnerKey, deriveResultId,
   sealContact, sealResult, textOfPartnerKey, type ContactPlace, type FeedCells,
   type ResultPlace,
 } from '../../../schemas/feeds/seal.ts'
@@ -30,9 +30,9 @@ const hex = (text: string) => Buffer.from(text, 'hex')
 
 describe('the test vectors', () => {
   it('document the format of a key', () => {
-    expect(partnerKeyOf(vectors.key)).toEqual(key)
+    expect(parsePartnerKey(vectors.key)).toEqual(key)
     expect(textOfPartnerKey(key)).toBe(vectors.key)
-    expect(keyIdOf(key)).toBe(vectors.keyId)
+    expect(deriveKeyId(key)).toBe(vectors.keyId)
   })
 
   it.each(vectors.contacts)('seal the contact $reference', vector => {
@@ -48,8 +48,8 @@ describe('the test vectors', () => {
   })
 
   it.each(vectors.resultIds)('name the contact at $partition:$offset', vector => {
-    expect(resultIdOf(vector.partner, vector.partition, vector.offset)).toBe(vector.resultId)
-    expect(resultIdOf(vector.partner, vector.partition, BigInt(vector.offset)))
+    expect(deriveResultId(vector.partner, vector.partition, vector.offset)).toBe(vector.resultId)
+    expect(deriveResultId(vector.partner, vector.partition, BigInt(vector.offset)))
       .toBe(vector.resultId)
   })
 
@@ -130,6 +130,6 @@ describe('a seal', () => {
 
 describe('a text that is no key', () => {
   it.each(['', 'vjf_', 'vjf_abc', `vjx_${'A'.repeat(43)}`, `${vectors.key}A`])('%j', text => {
-    expect(() => partnerKeyOf(text)).toThrow(FeedSealError)
+    expect(() => parsePartnerKey(text)).toThrow(FeedSealError)
   })
 })

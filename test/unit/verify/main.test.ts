@@ -6,7 +6,7 @@ import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { VENDOR_PRESETS } from '../../../services/jobs/checks.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { MailHosts } from '../../../services/verify/mailboxes/hosts.ts'
-import { factoriesOf, mailDomainsOf, verifyDeps } from '../../../services/verify/main.ts'
+import { createFactories, openMailDomains, verifyDeps } from '../../../services/verify/main.ts'
 import { createOpenMemory } from '../../support/mail/mail-hosts.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { batchDescription } from '../../support/vendors/vendor.ts'
@@ -18,17 +18,17 @@ describe('the providers of a verify configuration', () => {
   it('build smtp-probe only with SMTP_HELO, DNS_SERVERS and the cache Redis', () => {
     const [HELO, DNS] = [{ SMTP_HELO: 'probe.verify.org' }, { DNS_SERVERS: '127.0.0.1:9' }]
     const probeOf = (more: Record<string, string>) =>
-      factoriesOf(load(more), { memory: createOpenMemory() })['smtp-probe']?.()
+      createFactories(load(more), { memory: createOpenMemory() })['smtp-probe']?.()
     expect(probeOf({ ...HELO, ...DNS })).toMatchObject({ id: 4, services: ['email-validation'] })
     expect(() => probeOf(DNS)).toThrow('smtp-probe needs SMTP_HELO')
     expect(() => probeOf(HELO)).toThrow('smtp-probe needs DNS_SERVERS')
-    expect(() => factoriesOf(load({ ...HELO, ...DNS }))['smtp-probe']?.())
+    expect(() => createFactories(load({ ...HELO, ...DNS }))['smtp-probe']?.())
       .toThrow('smtp-probe needs REDIS_CACHE_URL')
   })
 
   it('end the sessions of smtp-probe when the process stops', async () => {
     const onStop = vi.fn<(close: () => unknown) => void>()
-    factoriesOf(load({ SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' }), {
+    createFactories(load({ SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' }), {
       memory: createOpenMemory(), onStop,
     })['smtp-probe']?.()
     const stop = vi.spyOn(MailHosts.prototype, 'stop')
@@ -55,8 +55,8 @@ describe('the providers of a verify configuration', () => {
 
   it('check domains by the resolvers of the system unless DNS_SERVERS is empty', () => {
     const { DNS_SERVERS: _none, ...env } = STAGE_ENVIRONMENT
-    expect(mailDomainsOf(loadConfig(verifyConfig, env))).toBeDefined()
-    expect(mailDomainsOf(load({ DNS_SERVERS: '' }))).toBeUndefined()
+    expect(openMailDomains(loadConfig(verifyConfig, env))).toBeDefined()
+    expect(openMailDomains(load({ DNS_SERVERS: '' }))).toBeUndefined()
   })
 
   it.each([

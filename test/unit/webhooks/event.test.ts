@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  eventOf, signatureHeaders, eventIdOf, eventTypeOf, finishedTenths, tenthOf,
+  buildEvent, signatureHeaders, deriveEventId, findEventType, finishedTenths, findTenth,
 } from '../../../services/webhooks/event.ts'
 import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
 import { END_EVENT_TYPES, EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
@@ -13,7 +13,7 @@ describe('an event before the end', () => {
 
   it('of acceptance shows the job as it was accepted, whatever has happened since', () => {
     const accepted = { id: 'evt_1', type: 'job.accepted' } as const
-    const body = eventOf(job, accepted, header)
+    const body = buildEvent(job, accepted, header)
     expect(body).toMatchObject({
       id: 'evt_1',
       type: 'job.accepted',
@@ -29,14 +29,14 @@ describe('an event before the end', () => {
         metadata: { a: '1' },
       },
     })
-    expect(eventOf({ ...job, closed: false, ended: false }, accepted, header)).toEqual(body)
+    expect(buildEvent({ ...job, closed: false, ended: false }, accepted, header)).toEqual(body)
   })
 
   it('of a low balance names threshold, balance and job, and nothing else', () => {
-    expect(eventOf(job, { id: 'evt_1', type: 'balance.low' }, header).data).toEqual({
+    expect(buildEvent(job, { id: 'evt_1', type: 'balance.low' }, header).data).toEqual({
       thresholdMicros: 5_000, availableMicros: 4_000, currency: 'USD', jobId: DELIVERED_JOB,
     })
-    expect(() => eventOf(endedJob(), { id: 'evt_1', type: 'balance.low' }, header))
+    expect(() => buildEvent(endedJob(), { id: 'evt_1', type: 'balance.low' }, header))
       .toThrow('below no threshold')
   })
 })
@@ -68,17 +68,18 @@ describe('the signature of a webhook event', () => {
 
 describe('an event', () => {
   it('is there for each end of a job and for nothing else', () => {
-    const found = JOB_STATES.map(status => eventTypeOf(status)).filter(type => type !== undefined)
+    const found = JOB_STATES.map(status => findEventType(status)).filter(type => type !== undefined)
     expect(found.toSorted()).toEqual([...END_EVENT_TYPES].sort())
-    expect(eventTypeOf('completed')).toBe('job.completed')
-    expect(eventTypeOf('constructor')).toBeUndefined()
+    expect(findEventType('completed')).toBe('job.completed')
+    expect(findEventType('constructor')).toBeUndefined()
   })
 
   it('has one id, made from job and type alone', () => {
     // printf 'job_1\njob.completed' | sha256sum
-    expect(eventIdOf('job_1', 'job.completed')).toBe('evt_3b318d1998c7737c2236159852b73165')
-    expect(eventIdOf('job_1', 'job.failed')).not.toBe(eventIdOf('job_1', 'job.completed'))
-    expect(eventIdOf('job_2', 'job.completed')).not.toBe(eventIdOf('job_1', 'job.completed'))
+    expect(deriveEventId('job_1', 'job.completed')).toBe('evt_3b318d1998c7737c2236159852b73165')
+    expect(deriveEventId('job_1', 'job.failed')).not.toBe(deriveEventId('job_1', 'job.completed'))
+    const [one, two] = ['job_1', 'job_2'].map(job => deriveEventId(job, 'job.completed'))
+    expect(one).not.toBe(two)
   })
 })
 
@@ -96,9 +97,9 @@ describe('progress', () => {
   })
 
   it('has an id for each tenth, from which the tenth follows', () => {
-    const ids = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(it => eventIdOf('job_1', 'job.progress', it))
+    const ids = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(it => deriveEventId('job_1', 'job.progress', it))
     expect(new Set(ids).size).toBe(9)
-    expect(ids.map(id => tenthOf('job_1', id))).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9])
-    for (const type of EVENT_TYPES) expect(tenthOf('job_1', eventIdOf('job_1', type))).toBe(0)
+    expect(ids.map(id => findTenth('job_1', id))).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9])
+    for (const type of EVENT_TYPES) expect(findTenth('job_1', deriveEventId('job_1', type))).toBe(0)
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asciiUrlOf, webhookUrlError } from '../../../services/webhooks/url.ts'
+import { toAsciiUrl, webhookUrlError } from '../../../services/webhooks/url.ts'
 
 const strict = { allowHttp: false, allowLoopback: false }
 const development = { allowHttp: true, allowLoopback: true }
@@ -33,9 +33,9 @@ describe('an address for webhooks', () => {
   })
 
   it('is kept in ASCII', () => {
-    expect(asciiUrlOf('https://bücher.example/in?a=1')).toBe('https://xn--bcher-kva.example/in?a=1')
-    expect(asciiUrlOf('https://example.com/%7Ea')).toBe('https://example.com/%7Ea')
-    expect(asciiUrlOf('')).toBe('')
+    expect(toAsciiUrl('https://bücher.example/in?a=1')).toBe('https://xn--bcher-kva.example/in?a=1')
+    expect(toAsciiUrl('https://example.com/%7Ea')).toBe('https://example.com/%7Ea')
+    expect(toAsciiUrl('')).toBe('')
   })
 
   it('may have a port that the installation allows, and 80 and 443 in any case', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { NumberedEntry } from '../../../../services/accounts/access-log/access-log.ts'
 import {
-  accessHeadOf, createAccessCopy, walkAccessLog,
+  readAccessHead, createAccessCopy, walkAccessLog,
 } from '../../../../services/accounts/access-log/copy.ts'
 import { CHAIN_START } from '../../../../services/money/journal.ts'
 import { accessEntry } from '../../../support/access.ts'
@@ -90,9 +90,9 @@ describe('the check of the access log', () => {
   })
 
   it('finds an exported head, and misses it once the entries before it differ', async () => {
-    const exported = await accessHeadOf(depsOf({ stored: all.slice(0, 3_000) }).copy, CHAIN_START)
+    const exported = await readAccessHead(depsOf({ stored: all.slice(0, 3_000) }).copy, CHAIN_START)
     const { copy } = depsOf({})
-    expect((await accessHeadOf(copy, exported)).hash).toBe((await walk({})).head.hash)
+    expect((await readAccessHead(copy, exported)).hash).toBe((await walk({})).head.hash)
     expect(await detailsOf({}, { exported })).toEqual([])
     const other = all.with(0, { ...all[0]!, actor: 'key_2' })
     const detail = `entry 3000 had the hash ${exported.hash} when it was exported; it or an ` +

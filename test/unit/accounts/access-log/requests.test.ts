@@ -4,7 +4,7 @@ import {
   type AccessEvent, describeAccess, recordRequests,
 } from '../../../../services/accounts/access-log/access-log.ts'
 import { readClientAddresses } from '../../../../services/runtime/platform/http-server.ts'
-import { networksOf } from '../../../../services/runtime/platform/networks.ts'
+import { parseNetworks } from '../../../../services/runtime/platform/networks.ts'
 
 class RefusedError extends Error {}
 
@@ -14,7 +14,7 @@ function createApp () {
   let stored = Infinity
   let isShipped = false
   const app = Fastify()
-  readClientAddresses(app, networksOf([]))
+  readClientAddresses(app, parseNetworks([]))
   recordRequests(app, {
     log: {
       append: async event => {

@@ -9,7 +9,7 @@ import {
 import {
   auditTable, invariantsText, type TenantBreaches,
 } from '../../../../services/admin/audit/report.ts'
-import { deliveryIdOf, eventIdOf } from '../../../../services/webhooks/event.ts'
+import { toDeliveryId, deriveEventId } from '../../../../services/webhooks/event.ts'
 import type { EventType } from '../../../../schemas/api/webhooks.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { canonicalText } from '../../../../services/money/journal.ts'
@@ -77,12 +77,12 @@ const results = {
 }
 
 const type = 'job.completed'
-const event = eventIdOf(JOB, type)
+const event = deriveEventId(JOB, type)
 const attempt = (change: Partial<Attempt> = {}) =>
   deliveryAttempt({ tenant: TENANT, job: JOB, event, ...change })
 const to = (endpoint: string, change: Partial<Attempt> = {}) =>
-  attempt({ event: deliveryIdOf(event, endpoint), ...change })
-const progress = deliveryIdOf(eventIdOf(JOB, 'job.progress', 3), 'we_1')
+  attempt({ event: toDeliveryId(event, endpoint), ...change })
+const progress = toDeliveryId(deriveEventId(JOB, 'job.progress', 3), 'we_1')
 
 // What the audit-proof property breaks itself is not repeated here.
 it.each<readonly [string, TenantBreaches]>([
@@ -229,7 +229,7 @@ it.each<{ type: EventType, tenth?: number, change?: Partial<Job>, known: boolean
 ])('the audit knows $type of a job with $change at its webhook and at an endpoint: $known',
   ({ type, tenth, change, known }) => {
     const isKnown = (endpoint: string) => checkDeliveries(endedJob(change), [
-      attempt({ type, event: deliveryIdOf(eventIdOf(JOB, type, tenth), endpoint) }),
+      attempt({ type, event: toDeliveryId(deriveEventId(JOB, type, tenth), endpoint) }),
     ], 0).length === 0
     expect([isKnown(''), isKnown(ENDPOINT_ID)]).toEqual(known)
   })

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { BadRequest, parseRequest } from '../../../../deploy/local/front/request.ts'
-import { hasSecondStatement, literalOf, splitInsert } from '../../../../deploy/local/front/sql.ts'
+import {
+  hasSecondStatement, quoteLiteral, splitInsert,
+} from '../../../../deploy/local/front/sql.ts'
 
 const codeOf = (work: () => unknown): number | undefined => {
   try {
@@ -37,7 +39,7 @@ describe('reading SQL', () => {
   })
 
   it('writes literals that cannot be left', () => {
-    expect(literalOf("a'b\\c\0")).toBe("'a\\'b\\\\c\\0'")
-    expect(hasSecondStatement(`SELECT ${literalOf("\\'; DROP TABLE t; --")}`)).toBe(false)
+    expect(quoteLiteral("a'b\\c\0")).toBe("'a\\'b\\\\c\\0'")
+    expect(hasSecondStatement(`SELECT ${quoteLiteral("\\'; DROP TABLE t; --")}`)).toBe(false)
   })
 })

@@ -6,7 +6,7 @@ import { loadSecrets, refuseSecretsOf } from '../../../../deploy/local/launcher/
 import {
   endLeftovers, readJson, writePrivately,
 } from '../../../../deploy/local/launcher/state.ts'
-import { socketOf } from '../../../../deploy/local/launcher/control.ts'
+import { toSocketPath } from '../../../../deploy/local/launcher/control.ts'
 import { dnsEnvironment, receiverEnvironment }
   from '../../../../deploy/local/launcher/settings.ts'
 import { newFolder } from '../../../support/folder.ts'
@@ -79,9 +79,9 @@ describe('state file', () => {
   })
 
   it('reaches its supervisor by a path short enough for a socket', () => {
-    const path = socketOf(`/${'long/'.repeat(60)}`)
+    const path = toSocketPath(`/${'long/'.repeat(60)}`)
     expect(path.length).toBeLessThan(100)
-    expect(path).not.toBe(socketOf('/other'))
+    expect(path).not.toBe(toSocketPath('/other'))
   })
 })
 

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import {
-  layoutOn, planOf, processesOption, SERVICES, type Layout,
+  layoutOn, planProcesses, processesOption, SERVICES, type Layout,
 } from '../../../../deploy/local/launcher/layout.ts'
 import { HOSTED_NAMES } from '../../../../services/pipeline/config.ts'
 import { STAGES } from '../../../../services/topology.ts'
 
 /** The plan as text: each process with what it hosts. */
 const planned = (layout: Layout, services = SERVICES) =>
-  planOf(services, layout).map(({ name, services: hosted }) => `${name}: ${hosted.join(' ')}`)
+  planProcesses(services, layout)
+    .map(({ name, services: hosted }) => `${name}: ${hosted.join(' ')}`)
 
 describe('a layout', () => {
   it('divides the services into two processes, or one per service', () => {
@@ -20,7 +21,7 @@ describe('a layout', () => {
 
   it('hosts every service once, whatever the number of processes', () => {
     for (const processes of [1, 2, 3, 9] as const) {
-      const hosted = planOf(SERVICES, { processes }).flatMap(({ services }) => services)
+      const hosted = planProcesses(SERVICES, { processes }).flatMap(({ services }) => services)
       expect(hosted.toSorted()).toEqual([...HOSTED_NAMES].toSorted())
     }
     expect(processesOption().argChoices).toEqual(['1', '2', '3', '9'])

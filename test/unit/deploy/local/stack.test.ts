@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { installOnce } from '../../../../deploy/local/install.ts'
 import { openPortBook } from '../../../../deploy/local/ports.ts'
 import { chooseSource } from '../../../../deploy/local/source.ts'
-import { tailOf } from '../../../../deploy/local/process.ts'
+import { readTail } from '../../../../deploy/local/process.ts'
 import { supervise } from '../../../../deploy/local/supervise.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { newFolder } from '../../../support/folder.ts'
@@ -110,7 +110,7 @@ describe('supervision', () => {
     const child = supervise({
       ...program("process.on('SIGTERM', () => {}); console.log('armed'); setInterval(() => 0, 99)"),
       name: 'stubborn',
-      ready: async () => tailOf(`${folder}/logs/stubborn.log`).includes('armed'),
+      ready: async () => readTail(`${folder}/logs/stubborn.log`).includes('armed'),
     })
     await child.untilReady()
     const pid = child.pid()!
@@ -120,7 +120,7 @@ describe('supervision', () => {
 
   it('stops restarting a program that keeps ending, and shows its output', async () => {
     const child = supervise({ ...program("console.log('no such table')", false), name: 'broken' })
-    await eventually(() => expect(tailOf(`${folder}/logs/broken.log`)).toContain('no such table'))
+    await eventually(() => expect(readTail(`${folder}/logs/broken.log`)).toContain('no such table'))
     await expect(child.untilReady(1)).rejects
       .toThrow(/^broken did not become ready.*no such table/s)
     await child.stop()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  limitFields, limitsOf, rateLimitHeaders,
+  limitFields, toRateLimits, rateLimitHeaders,
 } from '../../../../services/ingest/limits/limiter.ts'
 import { defineConfig, loadConfig } from '../../../../services/runtime/platform/config.ts'
 import { type Level, retryAfterSeconds } from '../../../../services/runtime/platform/limits.ts'
@@ -9,7 +9,7 @@ describe('the limits of an organization', () => {
   const schema = defineConfig(limitFields)
 
   it('are those of the public interface unless others are set', () => {
-    expect(limitsOf(loadConfig(schema, {}), {})).toEqual({
+    expect(toRateLimits(loadConfig(schema, {}), {})).toEqual({
       post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
       get: [{ capacity: 200, seconds: 1 }],
     })
@@ -21,7 +21,7 @@ describe('the limits of an organization', () => {
       LIMIT_GET: '5',
       LIMIT_GET_SECONDS: '6',
     })
-    expect(limitsOf(settings, { postBurst: 7, postSustained: 8, gets: 9 })).toEqual({
+    expect(toRateLimits(settings, { postBurst: 7, postSustained: 8, gets: 9 })).toEqual({
       post: [{ capacity: 7, seconds: 2 }, { capacity: 8, seconds: 4 }],
       get: [{ capacity: 9, seconds: 6 }],
     })

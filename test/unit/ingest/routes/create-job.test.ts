@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { ingestConfig, settingsOf } from '../../../../services/ingest/config.ts'
+import { ingestConfig, toSettings } from '../../../../services/ingest/config.ts'
 import type { Refusal } from '../../../../services/jobs/job.ts'
 import { loadConfig } from '../../../../services/runtime/platform/config.ts'
 import { STAGE_ENVIRONMENT } from '../../../support/stacks/stage-environment.ts'
@@ -92,7 +92,7 @@ describe('the fingerprint of a request', () => {
 
   it('depends on the oldest message key', () => {
     const secretOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
-    const keyOf = (keys: object) => settingsOf(loadConfig(ingestConfig, {
+    const keyOf = (keys: object) => toSettings(loadConfig(ingestConfig, {
       ...STAGE_ENVIRONMENT,
       CACHE_SECRET_ACTIVE: '1',
       MESSAGE_KEYS: JSON.stringify(keys),

@@ -6,12 +6,12 @@ import {
 } from '../../../../services/jobs/results/result-blocks.ts'
 import { arrived, blockEmission, live } from '../../../support/clickhouse/results.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
-import { rowFieldsOf } from '../../../../services/jobs/results/columns.ts'
+import { listRowFields } from '../../../../services/jobs/results/columns.ts'
 import {
   application, closedJob, good, jobOf, MANIFEST, NOW_MS, outage, settings, type Sent,
 } from '../doubles.ts'
 
-const cells = rowFieldsOf('phone-validation').map(name =>
+const cells = listRowFields('phone-validation').map(name =>
   ({ row: '1', input: '+12127365000', status: 'valid', confidence: '90' })[name] ?? '')
 const two = { ...jobOf().preflight, totalRows: 2 }
 const running = jobOf({ preflight: two })

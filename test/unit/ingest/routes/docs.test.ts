@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { describeRoutes, type OpenApiDocument } from '../../../../services/ingest/openapi.ts'
-import { routesOf } from '../../../../services/ingest/routes.ts'
+import { createRoutes } from '../../../../services/ingest/routes.ts'
 import { createApiDocuments } from '../../../../services/ingest/routes/docs.ts'
 import { application, doubles, settings } from '../doubles.ts'
 
-const routes = routesOf(doubles(), settings)
+const routes = createRoutes(doubles(), settings)
 const document = await describeRoutes(routes)
 const pageFor = async (description: OpenApiDocument) =>
   (await createApiDocuments(description)).page.whole.bytes.toString()

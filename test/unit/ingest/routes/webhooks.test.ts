@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { Attempt } from '../../../../services/webhooks/deliveries.ts'
 import { createWebhookEndpoints } from '../../../../services/webhooks/endpoints.ts'
-import { eventIdOf } from '../../../../services/webhooks/event.ts'
+import { deriveEventId } from '../../../../services/webhooks/event.ts'
 import { organizationKeysOf } from '../../../support/keys/organization-keys.ts'
 import { emptyRedis, workerRedis as redis } from '../../../support/redis/worker.ts'
 import { deliveryAttempt } from '../../../support/webhooks/deliveries.ts'
@@ -107,7 +107,7 @@ describe('a bad request for a webhook endpoint', () => {
 })
 
 describe('the deliveries of a webhook endpoint', () => {
-  const event = eventIdOf(JOB_ID, 'job.completed')
+  const event = deriveEventId(JOB_ID, 'job.completed')
   it('are listed by pages, and the cursor continues after the last attempt', async () => {
     const asked: unknown[] = []
     const { call, id } = await withOne({
@@ -146,7 +146,7 @@ describe('the deliveries of a webhook endpoint', () => {
   })
 })
 
-const EVENT = eventIdOf(JOB_ID, 'job.completed')
+const EVENT = deriveEventId(JOB_ID, 'job.completed')
 const webhookUrl = 'https://hooks.example.com/in'
 const withoutAddress = async () => ({ metadata: {}, webhookUrl: '' })
 const attemptOf = (more: Partial<Attempt>) =>

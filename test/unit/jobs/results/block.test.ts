@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  type ChunkCoordinates, coordinatesOfHeaders, createBlock, type RowOutcome, rowOutcomeOf,
+  type ChunkCoordinates, coordinatesOfHeaders, createBlock, type RowOutcome, toRowOutcome,
   unresolvableBlock, withoutVerdict,
 } from '../../../../services/jobs/results/block.ts'
 import { countBits } from '../../../../services/runtime/platform/bitmap.ts'
@@ -16,13 +16,13 @@ describe('the outcome of a record', () => {
     ['+12127365000', ['+1 212 736 5000', 'US', '(212) 736-5000']],
     ['+80012345678', ['+800 1234 5678', '', '1234 5678']],
   ])('writes %s in each format', (canonical, [phone, ...others]) => {
-    const { contact } = rowOutcomeOf(cachedRecord(), { ...subject, canonical }, terms)
+    const { contact } = toRowOutcome(cachedRecord(), { ...subject, canonical }, terms)
     expect(Object.values(contact)).toEqual([phone, canonical, ...others])
   })
 
   const contactOf = (canonical: string, fields: Record<string, string>) => {
     const contact = { ...subject, service: 'email-validation', canonical } as const
-    return rowOutcomeOf(cachedRecord({ fields }), contact, terms).contact
+    return toRowOutcome(cachedRecord({ fields }), contact, terms).contact
   }
 
   it('splits an address at the last sign, and makes the suggested domain an address', () => {
@@ -56,7 +56,7 @@ describe('the outcome of a record', () => {
 
   it('expires at once and has no source when there is no verdict', () => {
     const record = cachedRecord({ status: 'unknown', reason: 'no_answer', checkedAtMs: 100 })
-    expect(rowOutcomeOf(record, subject, { ...terms, source: 'live' }))
+    expect(toRowOutcome(record, subject, { ...terms, source: 'live' }))
       .toMatchObject({ expiresAtMs: 100, source: 'none' })
   })
 })

@@ -4,11 +4,11 @@ import { describe, expect, it } from 'vitest'
 import { fromBufferPromise } from 'yauzl'
 import { readWorkbook, type SheetRow } from '../../../../schemas/files/workbook.ts'
 import { EXAMPLE_JOBS } from '../../../../schemas/api/job.ts'
-import { columnsOf } from '../../../../services/jobs/results/columns.ts'
+import { listColumns } from '../../../../services/jobs/results/columns.ts'
 import { workbookStream } from '../../../../services/jobs/results/result-tables.ts'
 import { rowWith, tableOf, textTable, workbookBytes } from '../../../support/result-rows.ts'
 
-const TABLE = tableOf({ columns: columnsOf('phone-validation') })
+const TABLE = tableOf({ columns: listColumns('phone-validation') })
 
 async function sheetOf (bytes: Buffer, sheet: string): Promise<readonly SheetRow[]> {
   const rows: SheetRow[] = []
@@ -56,7 +56,7 @@ describe('a workbook of results', () => {
     expect(xml).toContain('<c r="A2"><v>1</v></c><c r="B2" s="1" t="inlineStr"><is><t>0049170</t>')
     expect(xml).toContain('<is><t>=HYPERLINK("http://a")</t></is>')
     expect(xml).not.toContain('<f>')
-    expect((await sheetOf(bytes, 'Results'))[0]?.cells).toEqual(columnsOf('phone-validation'))
+    expect((await sheetOf(bytes, 'Results'))[0]?.cells).toEqual(listColumns('phone-validation'))
   })
 
   it('has a sheet with the verdicts, counts and money of the job', async () => {

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { csvCell, guardCell } from '../../../../schemas/files/csv-format.ts'
 import type { Completed } from '../../../../schemas/types.ts'
 import { createBlock } from '../../../../services/jobs/results/block.ts'
-import { columnsOf, rowFieldsOf } from '../../../../services/jobs/results/columns.ts'
+import { listColumns, listRowFields } from '../../../../services/jobs/results/columns.ts'
 import { createOriginalJson, csvLine } from '../../../../services/jobs/results/csv.ts'
 import {
   packInlineResults, unpackInlineResults,
@@ -20,7 +20,7 @@ import {
 } from '../../../support/clickhouse/results.ts'
 import { JOB, TENANT } from '../../../support/stage-messages.ts'
 
-const columns = columnsOf('phone-validation')
+const columns = listColumns('phone-validation')
 const at = (cells: readonly string[], name: string) => cells[columns.indexOf(name)]
 
 type Content = {
@@ -137,7 +137,7 @@ describe('results', () => {
     const blocks = createBlocksDouble()
     await blocks.insert([value])
     const [job, manifest] = [endedJob({ service }, 2), [manifestEntry(value, [0, 1])]]
-    const nameAt = rowFieldsOf(service).indexOf(name)
+    const nameAt = listRowFields(service).indexOf(name)
     const rows = await readAll(readerOf(blocks).rows(job, manifest))
     expect(rows.map(cells => cells[nameAt])).toEqual(expected)
     const csv = parse(await textOf(readerOf(blocks).csvStream(job, manifest)), { from_line: 2 })
@@ -444,7 +444,7 @@ describe('inline results', () => {
   })
 })
 
-const fields = rowFieldsOf('phone-validation')
+const fields = listRowFields('phone-validation')
 const cellsOf = (values: Readonly<Record<string, string | undefined>>) =>
   fields.map(name => values[name] ?? '')
 

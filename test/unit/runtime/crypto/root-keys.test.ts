@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http'
 import { inspect } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
-  createRootKeys, rootIdOf, type RootKeyOptions,
+  createRootKeys, readRootId, type RootKeyOptions,
 } from '../../../../services/runtime/crypto/root-keys.ts'
 import { openSealed, SealError, sealPlain } from '../../../../services/runtime/crypto/seal.ts'
 import type { Environment } from '../../../../services/runtime/platform/command-environment.ts'
@@ -42,7 +42,7 @@ describe('local root keys', () => {
     const roots = rootsOf({ a: first, b: second }, 'b')
     expect(await roots.unwrap(wrapped, context)).toEqual(key)
     expect([roots.activeId, roots.ids]).toEqual(['b', ['a', 'b']])
-    expect([rootIdOf(wrapped), rootIdOf(await roots.wrap(key, context))]).toEqual(['a', 'b'])
+    expect([readRootId(wrapped), readRootId(await roots.wrap(key, context))]).toEqual(['a', 'b'])
   })
 
   it('authenticate the purpose and the organization', async () => {

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
 import type { Gate } from '../../../../services/runtime/engine/pause.ts'
 import { FatalError, InfrastructureError } from '../../../../services/runtime/platform/errors.ts'
-import { subscriptionsOf } from '../../../../services/runtime/platform/topics.ts'
+import { listSubscriptions } from '../../../../services/runtime/platform/topics.ts'
 import { ENGINE_STEPS, type EngineStep } from '../../../../services/topology.ts'
 import {
   benchOf, deciding, decisionFor, done, echo, echoStage, plainCodec, rawMessage, textOf, type Read,
@@ -184,7 +184,7 @@ describe('held messages', () => {
 
   it('are not shared by subscriptions: a new generation of one group would drop those of others',
     async () => {
-      const subscriptions = subscriptionsOf('normalize')
+      const subscriptions = listSubscriptions('normalize')
       expect(subscriptions).toHaveLength(2)
       await expect(benchOf(echoStage({ flushHeld: async () => [] }), { subscriptions }))
         .rejects.toThrow('the stage normalize holds messages, but its 2 subscriptions share it')

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  byJob, createEmitter, dueAtMs, type Emission, idsOf, rowCountOf,
+  byJob, createEmitter, dueAtMs, type Emission, collectIds, readRowCount,
 } from '../../../../services/runtime/engine/stage.ts'
 import { idOf, placeIn } from '../../../support/tracing.ts'
 import { plainCodec } from './engine-bench.ts'
@@ -52,10 +52,10 @@ const b = { headers: { tenant: 't', job: 'b', ...placeIn(2, 2) } }
 
 it('the rows of a message are the bits of its bitmap, or those of its chunk, or none', () => {
   const rows = Buffer.of(0b101, 0b1).toString('base64')
-  expect(rowCountOf({ rows, chunkRows: '10' })).toBe(3)
-  expect(rowCountOf({ chunkRows: '10' })).toBe(10)
-  for (const chunkRows of ['', 'x', '-1']) expect(rowCountOf({ chunkRows })).toBe(0)
-  expect(rowCountOf({})).toBe(0)
+  expect(readRowCount({ rows, chunkRows: '10' })).toBe(3)
+  expect(readRowCount({ chunkRows: '10' })).toBe(10)
+  for (const chunkRows of ['', 'x', '-1']) expect(readRowCount({ chunkRows })).toBe(0)
+  expect(readRowCount({})).toBe(0)
 })
 
 it('a message is due when it was written, or later if its header says so and it is genuine', () => {
@@ -67,9 +67,9 @@ it('a message is due when it was written, or later if its header says so and it 
 })
 
 it('the log fields of messages have the job, or the number of jobs', () => {
-  expect(idsOf([])).toEqual({})
-  expect(idsOf([a])).toEqual({ tenant: 't', job: 'a', traceId: idOf(1) })
-  expect(idsOf([a, b, a])).toEqual({ jobs: 2 })
-  expect(idsOf([{ headers: {} }])).toEqual({})
+  expect(collectIds([])).toEqual({})
+  expect(collectIds([a])).toEqual({ tenant: 't', job: 'a', traceId: idOf(1) })
+  expect(collectIds([a, b, a])).toEqual({ jobs: 2 })
+  expect(collectIds([{ headers: {} }])).toEqual({})
   expect([...byJob([a, b, a])]).toEqual([['a', [a, a]], ['b', [b]]])
 })

@@ -1,10 +1,11 @@
 import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
-  createTopics, lagsOf, rulesOf, stageRules, topicSettingsOf, type AccessRule, type OffsetsAdmin,
+  createTopics, fetchLags, listAccessRules, stageRules, toTopicSettings, type AccessRule,
+  type OffsetsAdmin,
 } from '../../../../services/runtime/kafka/admin.ts'
 import {
-  allTopics, FEED_GROUPS, subscriptionsOf, topicName,
+  allTopics, FEED_GROUPS, listSubscriptions, topicName,
 } from '../../../../services/runtime/platform/topics.ts'
 import { LANES, STAGES, topology, type StageName } from '../../../../services/topology.ts'
 
@@ -35,15 +36,15 @@ describe('createTopics', () => {
 
   it('sets a compression that every consumer of a partner topic can read', () => {
     const compression = { name: 'compression.type', value: 'gzip' }
-    const foreign = topicSettingsOf(topic('feeds.acme.submitted'))
+    const foreign = toTopicSettings(topic('feeds.acme.submitted'))
     expect(foreign.at(-1)).toEqual(compression)
     for (const name of ['feeds.acme.finished', 'jobs.settled']) {
-      expect(topicSettingsOf(topic(name))).not.toContainEqual(compression)
+      expect(toTopicSettings(topic(name))).not.toContainEqual(compression)
     }
   })
 
   it('sets no retention for topics that are kept forever', () => {
-    expect(topicSettingsOf({ ...topic('a'), keepHours: -1, compact: true })).toEqual([
+    expect(toTopicSettings({ ...topic('a'), keepHours: -1, compact: true })).toEqual([
       { name: 'cleanup.policy', value: 'compact,delete' },
       { name: 'retention.ms', value: '-1' },
       { name: 'max.compaction.lag.ms', value: '600000' },
@@ -62,7 +63,7 @@ const allows = (rules: readonly AccessRule[], { kind, name, operation }: Access)
     (rule.prefix ? name.startsWith(rule.name) : name === rule.name))
 
 const may = (stage: StageName, operation: AccessRule['operation'], name: string) =>
-  allows(rulesOf(stage), { kind: 'topic', operation, name })
+  allows(listAccessRules(stage), { kind: 'topic', operation, name })
 
 /** Stages that may do something with a topic. */
 const those = (operation: AccessRule['operation'], name: string) =>
@@ -98,12 +99,12 @@ describe('the ACLs of stages', () => {
     const { reads, writes } = topology.stages[stage]
     expect(reads.map(topic => may(stage, 'read', topicName(topic, bulk)))).not.toContain(false)
     expect(writes.map(topic => may(stage, 'write', topicName(topic, bulk)))).not.toContain(false)
-    const groups = subscriptionsOf(stage, { lanes: LANES, services: ['whatsapp'] })
+    const groups = listSubscriptions(stage, { lanes: LANES, services: ['whatsapp'] })
       .map(({ group }) => group)
     const others = STAGES.filter(other => other !== stage)
     const named = [...groups, `${stage}.1.last-value.x`]
     const who = (name: string, operation: 'read' | 'delete') => [stage, ...others]
-      .filter(one => allows(rulesOf(one), { kind: 'group', name, operation }))
+      .filter(one => allows(listAccessRules(one), { kind: 'group', name, operation }))
     expect(named.map(name => who(name, 'read'))).toEqual(named.map(() => [stage]))
     expect(named.map(name => who(name, 'delete'))).toEqual(named.map(() => [stage]))
   })
@@ -115,8 +116,8 @@ describe('the ACLs of stages', () => {
   })
 
   it('let ledger describe all groups and their topics, and read for recovery only', () => {
-    const rules = rulesOf('ledger')
-    const all = STAGES.flatMap(stage => subscriptionsOf(stage))
+    const rules = listAccessRules('ledger')
+    const all = STAGES.flatMap(stage => listSubscriptions(stage))
     expect(all.length).toBeGreaterThan(20)
     const unseen = all.filter(({ group, topics }) =>
       !allows(rules, { kind: 'group', name: group, operation: 'describe' }) ||
@@ -131,7 +132,7 @@ describe('the ACLs of stages', () => {
 
   it('let feed read in the groups of partner topics, and no other stage', () => {
     const readers = STAGES.filter(stage => FEED_GROUPS.every(name =>
-      allows(rulesOf(stage), { kind: 'group', name, operation: 'read' })))
+      allows(listAccessRules(stage), { kind: 'group', name, operation: 'read' })))
     expect(readers).toEqual(['feed'])
   })
 
@@ -153,6 +154,6 @@ it('the consumer lag starts at the log start offset', async () => {
         ({ partition, offset, metadata: null })),
     })),
   }
-  const lags = (await lagsOf(brokers)).filter(({ topic }) => topic === 'wallet.journal')
+  const lags = (await fetchLags(brokers)).filter(({ topic }) => topic === 'wallet.journal')
   expect(lags.map(({ lag }) => lag)).toEqual([15, 15, 3])
 })

@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto'
 import { KafkaJSNumberOfRetriesExceeded, KafkaJSProtocolError, type SASLOptions } from 'kafkajs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import {
-  accessErrorOf, isTransient, kafkaConnectionOf, kafkaTypeOf,
+  describeAccessError, isTransient, toKafkaConnection, kafkaErrorType,
 } from '../../../../services/runtime/kafka/connection.ts'
 
 const KAFKA_BROKERS = ['a:1', 'b:2']
@@ -20,7 +20,7 @@ describe('a token for Amazon MSK', () => {
       AWS_SESSION_TOKEN: 'session+/=',
       AWS_EC2_METADATA_DISABLED: 'true',
     })) vi.stubEnv(name, value)
-    const { sasl } = kafkaConnectionOf({
+    const { sasl } = toKafkaConnection({
       KAFKA_BROKERS,
       KAFKA_TLS: true,
       KAFKA_SASL_MECHANISM: 'aws-msk-iam',
@@ -87,15 +87,15 @@ const givenUp = (cause: Error) => Object.assign(
 describe('an error of kafkajs', () => {
   it('has the protocol error type of its causes', () => {
     const error = refusal('MESSAGE_TOO_LARGE', false)
-    expect(kafkaTypeOf(error)).toBe('MESSAGE_TOO_LARGE')
-    expect(kafkaTypeOf(new Error('outer', { cause: givenUp(error) }))).toBe('MESSAGE_TOO_LARGE')
+    expect(kafkaErrorType(error)).toBe('MESSAGE_TOO_LARGE')
+    expect(kafkaErrorType(new Error('outer', { cause: givenUp(error) }))).toBe('MESSAGE_TOO_LARGE')
   })
 
   it.each([
     new Error('plain'), 'a text', undefined, { type: 'MESSAGE_TOO_LARGE' },
     Object.assign(new Error('odd'), { type: 7 }),
   ])('%s has no protocol error type', error => {
-    expect(kafkaTypeOf(error)).toBe('')
+    expect(kafkaErrorType(error)).toBe('')
   })
 
   it('is transient if its cause is', () => {
@@ -118,10 +118,11 @@ describe('an access error of Kafka', () => {
 
   it('is found in the causes', () => {
     const signIn = Object.assign(new Error('no'), { name: 'KafkaJSSASLAuthenticationError' })
-    expect(accessErrorOf(givenUp(signIn))).toMatch(/KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD$/)
-    expect(accessErrorOf(givenUp(coded('SELF_SIGNED_CERT_IN_CHAIN'))))
+    expect(describeAccessError(givenUp(signIn)))
+      .toMatch(/KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD$/)
+    expect(describeAccessError(givenUp(coded('SELF_SIGNED_CERT_IN_CHAIN'))))
       .toMatch(/NODE_EXTRA_CA_CERTS/)
-    expect(accessErrorOf(givenUp(refusal('GROUP_AUTHORIZATION_FAILED', false)))).toBe(
+    expect(describeAccessError(givenUp(refusal('GROUP_AUTHORIZATION_FAILED', false)))).toBe(
       'Kafka authorization failed (GROUP_AUTHORIZATION_FAILED): grant the missing ACL to ' +
       'the user of this service')
   })

@@ -10,7 +10,7 @@ import {
   connectClickhouse, insertDivided, streamRows,
 } from '../../../../services/runtime/platform/clickhouse.ts'
 import {
-  InfrastructureError, isInfrastructure, failedStoreOf,
+  InfrastructureError, isInfrastructure, findFailedStore,
 } from '../../../../services/runtime/platform/errors.ts'
 import { newFolder } from '../../../support/folder.ts'
 import { startReceiver } from '../../../support/webhooks/receiver.ts'
@@ -144,7 +144,7 @@ describe('the ClickHouse client', () => {
       { timeoutMs: 20 })
     const late: unknown = await hasty.query({ query: 'SELECT 1' }).catch(error => error)
     await hasty.close()
-    expect([...errors, late].map(error => failedStoreOf(error))).toEqual(Array(5).fill(store))
+    expect([...errors, late].map(error => findFailedStore(error))).toEqual(Array(5).fill(store))
     expect(late).toMatchObject({ message: `${store} did not respond in time` })
   })
 

@@ -3,7 +3,7 @@ import {
 } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
-  FatalError, InfrastructureError, isInfrastructure, orIfUnavailable, failedAt, failedStoreOf,
+  FatalError, InfrastructureError, isInfrastructure, orIfUnavailable, failedAt, findFailedStore,
   markFailed, storeText,
 } from '../../../../services/runtime/platform/errors.ts'
 
@@ -96,9 +96,9 @@ it('the text of a store shows no query of its URL, and brokers as they are liste
 it('the store of an error is that recorded for it or for one of its causes', () => {
   const [first, second] = [new Error('a'), new Error('b')]
   markFailed(first, 'Kafka')
-  expect(failedStoreOf(new Error('outer', { cause: first }))).toBe('Kafka')
-  expect(failedStoreOf(new AggregateError([second, first]))).toBe('Kafka')
-  expect([failedStoreOf(second), failedStoreOf('text')]).toEqual([undefined, undefined])
+  expect(findFailedStore(new Error('outer', { cause: first }))).toBe('Kafka')
+  expect(findFailedStore(new AggregateError([second, first]))).toBe('Kafka')
+  expect([findFailedStore(second), findFailedStore('text')]).toEqual([undefined, undefined])
   expect(() => failedAt('ClickHouse')(second)).toThrow(second)
-  expect(failedStoreOf(second)).toBe('ClickHouse')
+  expect(findFailedStore(second)).toBe('ClickHouse')
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { initialSeriesOf, METRICS } from '../../../../services/runtime/platform/metric-list.ts'
+import { listInitialSeries, METRICS } from '../../../../services/runtime/platform/metric-list.ts'
 import {
   createCachedReading, createMetrics, resolveAllAddresses,
 } from '../../../../services/runtime/platform/metrics.ts'
@@ -105,7 +105,7 @@ describe('the sources of metrics', () => {
     for (const metric of METRICS) {
       expect(metric.by.length, metric.name).toBeGreaterThan(0)
       for (const stage of metric.by) {
-        for (const labels of initialSeriesOf(metric, stage)) {
+        for (const labels of listInitialSeries(metric, stage)) {
           expect(Object.keys(labels).sort(), metric.name).toEqual([...metric.labels].sort())
         }
       }

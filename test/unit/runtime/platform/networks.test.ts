@@ -1,22 +1,22 @@
 import { Check } from 'typebox/value'
 import { describe, expect, it } from 'vitest'
 import {
-  clientAddress, clientNetwork, isPublicAddress, networksOf, plainAddress, serverAddress,
+  clientAddress, clientNetwork, isPublicAddress, parseNetworks, plainAddress, serverAddress,
   wholeNetwork,
 } from '../../../../services/runtime/platform/networks.ts'
 
 it('networks contain their addresses', () => {
-  const { has: hold } = networksOf(['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'])
+  const { has: hold } = parseNetworks(['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'])
   expect(['10.1.2.3', '192.0.2.1', '2001:db8::1'].map(hold)).toEqual([true, true, true])
   expect(['11.0.0.1', '192.0.2.2', '2001:db9::1', '', 'x'].map(hold)).not.toContain(true)
 })
 
 it('networks reject an invalid text and name the setting', () => {
-  expect(() => networksOf(['proxy'], 'TRUSTED_PROXIES'))
+  expect(() => parseNetworks(['proxy'], 'TRUSTED_PROXIES'))
     .toThrow('TRUSTED_PROXIES: "proxy" is not an address or network')
   // An empty length would be 0, which is every address.
   for (const text of ['10.0.0.0/', '10.0.0.0/33', '::/129', '10.0.0.0/8/8', '10.0.0.0/ 8']) {
-    expect(() => networksOf([text])).toThrow(`"${text}" is not an address or network`)
+    expect(() => parseNetworks([text])).toThrow(`"${text}" is not an address or network`)
   }
 })
 
@@ -39,7 +39,7 @@ it('the network of a client is an IPv4 address or a /64', () => {
 })
 
 describe('the address of a client', () => {
-  const proxies = networksOf(['10.0.0.0/8', '2001:db8:1::/48'])
+  const proxies = parseNetworks(['10.0.0.0/8', '2001:db8:1::/48'])
   const from = (forwarded: string, peer = '10.0.0.1') => clientAddress({
     socket: { remoteAddress: peer } as never, headers: { 'x-forwarded-for': forwarded },
   }, proxies)

@@ -12,7 +12,7 @@ import {
   CONNECTION_DEFAULTS, nodeLimits,
 } from '../../../../services/runtime/platform/http-server.ts'
 import { FairPool } from '../../../../services/runtime/platform/limits.ts'
-import { networksOf } from '../../../../services/runtime/platform/networks.ts'
+import { parseNetworks } from '../../../../services/runtime/platform/networks.ts'
 import {
   BodyGuard, guardConnections, readBody,
 } from '../../../../services/runtime/platform/peer-guards.ts'
@@ -38,7 +38,7 @@ async function listen (
     ? createSecureServer({ ...nodeLimits(settings), ...selfSigned('test') }, handler)
     : createServer(nodeLimits(settings), handler)
   servers.push(server)
-  guardConnections(server, settings, networksOf(proxies))
+  guardConnections(server, settings, parseNetworks(proxies))
   await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
   const { port } = server.address() as AddressInfo
   return (localAddress = '127.0.0.1') => {

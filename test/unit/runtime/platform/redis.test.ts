@@ -1,6 +1,6 @@
 import { Cluster, Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { failedStoreOf, isInfrastructure } from '../../../../services/runtime/platform/errors.ts'
+import { findFailedStore, isInfrastructure } from '../../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
 import {
   connectCommandRedis, connectRedis, redisClock, script, watchRedis,
@@ -127,7 +127,7 @@ describe('a Redis connection', () => {
       const redis = await connectCommandRedis('CACHE', settings)
       const error: unknown = await redis.get('x').catch((error: unknown) => error)
       redis.disconnect()
-      expect([isInfrastructure(error), failedStoreOf(error)])
+      expect([isInfrastructure(error), findFailedStore(error)])
         .toEqual([true, 'The cache Redis (REDIS_CACHE_URL, 127.0.0.1:1)'])
     })
 })

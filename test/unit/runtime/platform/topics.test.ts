@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  allTopics, configuredPartitions, FEED_GROUPS, feedGroupOf, fewestPartitions, logicalTopic,
+  allTopics, configuredPartitions, FEED_GROUPS, chooseFeedGroup, fewestPartitions, logicalTopic,
   messageKey, parseTopicPartitions, partnerTopics, topicName, topicPattern, topicsWithPartitions,
   whyFixed,
 } from '../../../../services/runtime/platform/topics.ts'
@@ -61,13 +61,13 @@ describe('the groups of partner topics', () => {
   const partners = Array.from({ length: 1_000 }, (_, index) => `partner-${index}`)
 
   it('are few, and each has its share of the partners', () => {
-    const sizes = [...Map.groupBy(partners, feedGroupOf).values()].map(({ length }) => length)
+    const sizes = [...Map.groupBy(partners, chooseFeedGroup).values()].map(({ length }) => length)
     expect(sizes).toHaveLength(FEED_GROUPS.length)
     expect(Math.max(...sizes)).toBeLessThan(2 * Math.min(...sizes))
   })
 
   it('never change for a partner', () => {
-    expect(['acme', 'globex', '0'].map(feedGroupOf))
+    expect(['acme', 'globex', '0'].map(chooseFeedGroup))
       .toEqual(['feed.shared.5', 'feed.shared.5', 'feed.shared.6'])
   })
 })

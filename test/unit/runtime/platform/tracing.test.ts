@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { createLog } from '../../../../services/runtime/platform/log.ts'
 import { startTracing } from '../../../../services/runtime/platform/tracing-sdk.ts'
 import {
-  addSpanAttributes, inSpan, isTracing, SpanKind, spanLinksOf, traceFields, traceHeaders, traceIdOf,
+  addSpanAttributes, inSpan, isTracing, readTraceId, SpanKind, toSpanLinks, traceFields,
+  traceHeaders,
   withTrace,
 } from '../../../../services/runtime/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../../support/tracing.ts'
@@ -15,7 +16,7 @@ describe('tracing that is disabled', () => {
     expect(await inSpan(plan, async span => [span, traceHeaders()])).toEqual([undefined, {}])
     expect(withTrace(placeIn(1, 2), () => [traceHeaders(), traceFields()])).toEqual([{}, {}])
     addSpanAttributes({ job: 'j' })
-    expect(spanLinksOf([placeIn(1, 2)])).toEqual([])
+    expect(toSpanLinks([placeIn(1, 2)])).toEqual([])
   })
 })
 
@@ -62,7 +63,7 @@ describe('tracing', () => {
     })
     expect(lines.map(line => (JSON.parse(line) as { traceId?: string }).traceId))
       .toEqual([undefined, idOf(3)])
-    expect([traceIdOf(placeIn(5, 6)), traceIdOf({})]).toEqual([idOf(5), undefined])
+    expect([readTraceId(placeIn(5, 6)), readTraceId({})]).toEqual([idOf(5), undefined])
   })
 
   it('logs lost spans once with their number', async () => {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import {
-  ownerLabel, type OwnerPolicy, policyOf,
+  ownerLabel, type OwnerPolicy, findPolicy,
 } from '../../../../services/verify/mailboxes/policies.ts'
 import { ownerPolicies } from '../../../support/mail/owner-policies.ts'
 
 const limits = { sessions: 7, sessionsAMinute: 70, ratePercent: 100 }
 const found = (domain: string, exchange: string) => {
-  const { owner, acceptance } = policyOf(domain, exchange, limits)
+  const { owner, acceptance } = findPolicy(domain, exchange, limits)
   return [owner, acceptance]
 }
 
@@ -43,7 +43,7 @@ describe('the policy of a domain and its exchange', () => {
     ['firm.org', 'yahoodns.net.firm.org', 'firm.org'],
     ['firm.org', 'localhost', 'localhost'],
   ])('%s at %s has the limits of the settings, as owner %s', (domain, exchange, owner) => {
-    const policy = policyOf(domain, exchange, limits)
+    const policy = findPolicy(domain, exchange, limits)
     expect(policy).toMatchObject({ owner, sessions: 7, sessionsAMinute: 70 })
     expect(policy.acceptance).toBeUndefined()
     expect(ownerLabel(policy.owner)).toBe('other')
@@ -51,7 +51,7 @@ describe('the policy of a domain and its exchange', () => {
 
   it.each(['google.com', 'mx.firm.de'])('by %s has a share of its rates', exchange => {
     const [all, half] = [100, 50].map(ratePercent =>
-      policyOf('firm.de', exchange, { ...limits, ratePercent })) as [OwnerPolicy, OwnerPolicy]
+      findPolicy('firm.de', exchange, { ...limits, ratePercent })) as [OwnerPolicy, OwnerPolicy]
     const ratesOf = ({ sessionsAMinute, recipientsAMinute: { first, least, most } }: OwnerPolicy) =>
       [sessionsAMinute, first, least, most]
     expect(ratesOf(half)).toEqual(ratesOf(all).map(rate => rate / 2))

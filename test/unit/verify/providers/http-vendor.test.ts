@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  readHttpProviders, VENDOR_COLUMNS, vendorWordsOf,
+  readHttpProviders, VENDOR_COLUMNS, listVendorWords,
 } from '../../../../services/verify/providers/http-vendor.ts'
 import { batchDescription, singleDescription } from '../../../support/vendors/vendor.ts'
 
@@ -165,7 +165,7 @@ it('HTTP_PROVIDERS reports all faults of all vendors at once, without values', (
   ])
 })
 
-const words = vendorWordsOf({
+const words = listVendorWords({
   name: 'Zyxoria Ltd', words: ['Numverse'], url: 'https://api.eu3.zyxoria-lookup.com/v1',
 })
 const read = (column: string, text: string) => VENDOR_COLUMNS[column]?.(text, words)
@@ -189,7 +189,7 @@ describe('a column that a vendor fills', () => {
 
   it('has none of the identifying words of the name and host of the vendor', () => {
     expect(words).toEqual(['zyxorialtd', 'numverse', 'eu3', 'zyxorialookup', 'zyxoria', 'lookup'])
-    expect(vendorWordsOf({ name: 'One', url: 'http://127.0.0.1:8080' })).toEqual(['one'])
+    expect(listVendorWords({ name: 'One', url: 'http://127.0.0.1:8080' })).toEqual(['one'])
   })
 
   it.each([
