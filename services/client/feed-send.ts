@@ -362,7 +362,7 @@ function readText (record: Fields, field: string, row: number): string {
   const value = record[field]
   if (typeof value === 'string') return value
   if (typeof value !== 'number') return ''
-  if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return String(value)
+  if (Number.isSafeInteger(value)) return String(value)
   throw new CommandError(`Row ${row} of the file has a number as ${field} that is not exact in ` +
     'JSON. Write it in quotes.')
 }
@@ -383,6 +383,11 @@ async function * readCsv (file: InputFile): AsyncIterable<FieldRecord> {
       // Columns that share a name are named by their positions.
       names = texts.map((name, at) =>
         texts.indexOf(name) === texts.lastIndexOf(name) ? name : `#${at + 1}`)
+      const repeated = ['countryCode', ...REFERENCE_NAMES].find(name =>
+        texts.includes(name) && !names?.includes(name))
+      if (repeated !== undefined) {
+        throw new CommandError(`${file.path} has several columns ${repeated}. Rename all but one.`)
+      }
       continue
     }
     row++

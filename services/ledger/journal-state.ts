@@ -21,6 +21,8 @@ export type JournalRetention = {
   readonly openJobs: ReadonlySet<string>
   /** Retain jobs that ended since then, as their idempotency keys may be sent again. */
   readonly sinceMs: number
+  /** Retain the ids of all movements, of a journal that may contradict itself. */
+  readonly ids?: boolean
 }
 
 /** A job with a reservation; without its entry if only a snapshot has it. */
@@ -57,10 +59,12 @@ export type JournalState = {
   afterGap: ReadonlyMap<number, Journal>
   /** Contradictions: two entries with one seq, balances that do not add up. */
   faults: readonly string[]
-  /** Entries whose seq another one has; without those that were applied with a later one. */
+  /** Entries whose seq another one has. */
   contradicting: readonly Journal[]
   /** What the movements add up to beyond the amounts that the last entry states. */
   drift: Amounts
+  /** The ids of all applied movements, if they are retained: each counts once. */
+  readonly applied: Set<string> | undefined
   readonly recent: Recent
 }
 
@@ -91,6 +95,7 @@ export function createJournalState (
     faults: EMPTY_LIST,
     contradicting: EMPTY_LIST,
     drift: ZERO_AMOUNTS,
+    applied: retention.ids === true ? new Set() : undefined,
     recent,
   }
 }
@@ -132,7 +137,10 @@ function applyEntry (
   if (entry.seq <= journal.base) return applyCovered(journal, entry, retention)
   if (entry.seq <= journal.seq) {
     const content = journal.recent.get(entryName(entry))
-    if (content !== undefined && content !== toContent(entry)) addContradicting(journal, entry)
+    const isAnother = content === undefined
+      ? journal.applied?.has(entry.entryId) === false
+      : content !== toContent(entry)
+    if (isAnother) addContradicting(journal, entry)
     return
   }
   const other = journal.afterGap.get(entry.seq)
@@ -173,17 +181,15 @@ function addContradicting (journal: JournalState, entry: Journal): void {
 }
 
 function advance (journal: JournalState, entry: Journal, retention: JournalRetention): void {
-  const expected = post(journal.amounts, entry)
+  const { seq, job, amountMicros, entryId } = entry
+  const isRepeated = journal.applied?.has(entryId) === true
+  journal.applied?.add(entryId)
+  const expected = isRepeated ? journal.amounts : post(journal.amounts, entry)
   if (!areEqual(expected, entry)) {
     addFault(journal, `entry ${entry.seq} has balances ${formatAmounts(entry)}, ` +
       `expected ${formatAmounts(expected)}`)
     journal.drift = add(journal.drift, subtract(expected, entry))
   }
-  if (journal.contradicting.length > 0) {
-    const { entryId } = entry
-    journal.contradicting = journal.contradicting.filter(other => other.entryId !== entryId)
-  }
-  const { seq, job, amountMicros } = entry
   journal.seq = seq
   journal.at = entry.at
   journal.amounts = pickAmounts(entry)
@@ -191,10 +197,15 @@ function advance (journal: JournalState, entry: Journal, retention: JournalReten
   journal.recent.set(entryName(entry), toContent(entry))
   const [oldest] = journal.recent.size > RECENT_ENTRIES ? journal.recent.keys() : []
   if (oldest !== undefined) journal.recent.delete(oldest)
+  if (isRepeated || (entry.type === 'reserve' && hasEnded(journal, job))) return
   if (entry.type === 'reserve') journal.open = put(journal.open, job, toReservation(entry))
   else if (job !== '') endJob(journal, entry, retention)
-  else journal.posted.push({ id: entry.entryId, seq, amountMicros })
+  else journal.posted.push({ id: entryId, seq, amountMicros })
 }
+
+/** Whether a job ended before its reservation, whose number another entry has, is applied. */
+const hasEnded = ({ applied }: JournalState, job: string) =>
+  applied?.has(`${job}:settle`) === true || applied?.has(`${job}:void`) === true
 
 function toReservation (entry: Journal): Reservation {
   const { job, seq, at, amountMicros } = entry
@@ -334,7 +345,7 @@ export function chooseRetention (
   { seq, openJobs, trustsJournal }: LockedWallet, sinceMs: number
 ): JournalRetention {
   const jobs = openJobs.length === 0 ? NO_JOBS : new Set(openJobs.map(({ job }) => job))
-  return { seq: trustsJournal ? 0 : seq, openJobs: jobs, sinceMs }
+  return { seq: trustsJournal ? 0 : seq, openJobs: jobs, sinceMs, ids: trustsJournal }
 }
 
 /**
@@ -361,7 +372,8 @@ export function reconcile (
 function trustJournal (
   { outbox }: LockedWallet, journal: JournalState, retention: JournalRetention
 ): Reconciliation {
-  const missing = fillGaps(journal, retention)
+  // What is missing cannot be derived from balances that contradict each other.
+  const missing = journal.contradicting.length > 0 ? [] : fillGaps(journal, retention)
   const trusted = { behind: true, missing, renumbered: [], dropped: [] }
   // A gap blocks even then: the next entries would get numbers that are taken.
   if (journal.afterGap.size > 0) return { ...trusted, faults: gapFaults(journal) }
@@ -377,21 +389,12 @@ function trustJournal (
 function renumber (journal: JournalState, retention: JournalRetention): readonly Journal[] {
   const renumbered: Journal[] = []
   for (const entry of journal.contradicting) {
-    if (hasMovement(journal, entry)) continue
+    if (journal.applied?.has(entry.entryId) === true) continue
     const next = { ...entry, ...post(journal.amounts, entry), seq: journal.seq + 1 }
     renumbered.push(next)
     applyEntry(journal, next, retention)
   }
   return renumbered
-}
-
-/** Whether a movement counts already, by another entry: an end may have been written twice. */
-function hasMovement (
-  { posted, open, ended, endedOpen }: JournalState, { entryId, type, job }: Journal
-): boolean {
-  if (job === '') return posted.some(({ id }) => id === entryId)
-  const isOpen = open.has(job)
-  return type === 'reserve' ? isOpen || ended.has(job) || endedOpen.has(job) : !isOpen
 }
 
 /** Applies reconstructed entries until no gap can be filled; returns them. */

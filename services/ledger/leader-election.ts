@@ -276,7 +276,10 @@ export class Leader {
     // A recovery reads the same topics, and clients wait for it.
     if (this.#term === undefined || !this.#isHealthy || this.#isRecovering) return
     const base = this.#base ?? await readSnapshots(this.#deps, signal)
-    this.#base = await takeSnapshots(this.#deps, base, signal)
+    this.#base = base
+    const next = await takeSnapshots(this.#deps, base, signal)
+    // A recovery that began meanwhile writes snapshots that these do not know.
+    if (this.#base === base) this.#base = next
   }
 }
 

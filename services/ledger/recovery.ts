@@ -346,7 +346,7 @@ async function unlockTenant (
 ): Promise<void> {
   const { tenant, seq } = compared.wallet
   const { faults, missing, renumbered, behind } = compared.verdict
-  if (missing.length > 0) await writeMissing(deps, tenant, missing)
+  if (missing.length > 0 && faults.length === 0) await writeMissing(deps, tenant, missing)
   if (renumbered.length > 0) await writeRenumbered(deps, tenant, renumbered)
   // It covers what contradicts, which every later comparison would find again.
   if (compared.wallet.trustsJournal && faults.length === 0 && compared.journal.faults.length > 0) {
@@ -391,7 +391,7 @@ async function writeMissing (
     'reconstructed from later balances; verify them with "npm run admin -- audit --full"')
 }
 
-/** Appends entries with new numbers. A crash before the unlock appends the same ones again. */
+/** Appends entries with new numbers. After a crash before the unlock they are there already. */
 async function writeRenumbered (
   { emitter, log }: RecoveryDeps, tenant: string, renumbered: readonly Journal[]
 ): Promise<void> {

@@ -45,8 +45,8 @@ export const EXPORTED_KEY = globalKey('head-exported')
 export const FAILED_TAKEOVERS_KEY = globalKey('failed-takeovers')
 
 /**
- * A process that holds the entry of a movement for longer, in milliseconds, makes sure of it first:
- * if Redis has lost the movement, recovery waits only `LEADER_GRACE_MS`, at least twice as long,
+ * `settle` holds the entry of a movement for so long, in milliseconds, and then counts again: if
+ * Redis has lost the movement, recovery waits only `LEADER_GRACE_MS`, at least twice as long,
  * for the entry. Sent later, it would have the number of another.
  */
 export const ENTRY_VALID_MS = 500

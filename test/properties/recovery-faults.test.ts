@@ -166,6 +166,28 @@ describe('a contradiction', () => {
       await writeElsewhere(endElsewhere)
       await damaged.finish('job_1')
     }, { availableMicros: 8_800, reservedMicros: 0, chargedMicros: 1_200, seq: 7 }],
+    ['a job that has ended since', async () => {
+      await writeElsewhere(topUpElsewhere)
+      await shipped(() => damaged.accept('job_4', 3))
+      await shipped(() => damaged.finish('job_4'))
+    }, { availableMicros: 7_900, fundedMicros: 10_500, seq: 9 }],
+    ['a top-up that both have under different numbers', async () => {
+      await writeElsewhere(topUpElsewhere)
+      await shipped(async () => {
+        await damaged.act({ do: 'topUp', id: 2, micros: 30 })
+        const repeated = { id: 'elsewhere', amountMicros: 500, reason: '' }
+        await damaged.wallet.topUp(DAMAGED, repeated)
+      })
+    }, { availableMicros: 7_930, fundedMicros: 10_530, seq: 9 }],
+    ['the end of a job that both have ended under different numbers', async () => {
+      await writeElsewhere(endElsewhere)
+      await shipped(async () => {
+        await damaged.act({ do: 'topUp', id: 2, micros: 30 })
+        await damaged.finish('job_1')
+      })
+    }, {
+      availableMicros: 8_830, reservedMicros: 0, chargedMicros: 1_200, fundedMicros: 10_030, seq: 9,
+    }],
     ['a top-up, and a later number of each', async () => {
       await writeElsewhere(topUpElsewhere)
       await shipped(async () => {
@@ -336,6 +358,16 @@ describe('a contradiction', () => {
     await trust()
     expect(await isFrozen(DAMAGED)).toContain(`entries ${seqs} are missing`)
     expect(await damaged.wallet.balance(DAMAGED)).toEqual(balance)
+  })
+
+  it('by two entries with a number and a gap stays frozen: nothing is derived', async () => {
+    await writeElsewhere(topUpElsewhere)
+    await shipped(() => topUp(2, 30))
+    await loseAllButLast(async () => { for (const id of [3, 4]) await topUp(id, 5) })
+    const entries = await entriesOf(environment, DAMAGED)
+    await trust()
+    expect(await isFrozen(DAMAGED)).toBe('entries 8 to 8 are missing before entry 9')
+    expect(await entriesOf(environment, DAMAGED)).toEqual(entries)
   })
 
   it('by a gap drops no rows: the jobs before and after it continue', async () => {
