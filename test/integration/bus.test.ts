@@ -29,7 +29,7 @@ describe('the producer of kafkajs', () => {
     await sleep(300)
     hook.disable()
     process.off('warning', onWarning)
-    expect(timers.filter(stack => /kafka|retry/.test(stack))).toEqual([])
+    expect(timers.filter(stack => /kafkajs|runtime\/kafka/.test(stack))).toEqual([])
     expect(warnings).toEqual([])
   })
 })

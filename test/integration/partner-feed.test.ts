@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { openResult, deriveResultId } from '../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../schemas/types.ts'
 import type { Partner } from '../../services/accounts/partners.ts'
@@ -139,6 +139,10 @@ async function createScenario (given: Given = {}) {
   const deps = recordingDeps(records, given)
   const feed = createPartnerFeed(partner, deps)
   const lost = new AbortController()
+  onTestFinished(() => {
+    lost.abort()
+    feed.stop()
+  })
   const { topic } = made
   const deliver = async (...messages: readonly RawMessage[]) => {
     await feed.onDelivery({
