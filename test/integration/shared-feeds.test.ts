@@ -9,6 +9,7 @@ import { eventually } from '../support/eventually.ts'
 import { sealedContact } from '../support/feeds/feeds.ts'
 import { createTestPartner, sendTo, type TestPartner } from '../support/feeds/partner.ts'
 import { runFeeds, type RunningFeeds } from '../support/feeds/running-feeds.ts'
+import { endSharedServices } from '../support/stacks/services.ts'
 
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes } = kafkajs
 const { env, brokers, connected, codec } = connectAll()
@@ -19,6 +20,8 @@ const run = (answer?: (submission: Submission) => Submitted) => {
   running = runFeeds(env, connected, answer)
   return running
 }
+// Their feed would be in the same consumer groups, and take contacts.
+await endSharedServices()
 afterEach(async () => { await running?.stop() })
 
 const taken = (feeds: RunningFeeds, { name }: TestPartner) => feeds.requested
