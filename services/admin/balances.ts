@@ -91,12 +91,8 @@ async function reportPosting (
       `${posting.availableMicros} micros are available.`)
   }
   const { kind, seq } = posting
-  const deadlineMs = Date.now() + SHIPPED_WITHIN_MS
-  let isShipped = await deps.wallet.isShipped(tenant, seq)
-  while (!isShipped && Date.now() < deadlineMs) {
-    await pause(POLL_MS)
-    isShipped = await deps.wallet.isShipped(tenant, seq)
-  }
+  const isShipped = await poll(
+    () => deps.wallet.isShipped(tenant, seq), shipped => shipped, SHIPPED_WITHIN_MS)
   return {
     id,
     posting: kind,
@@ -135,7 +131,8 @@ const thaw: Task = async (deps, options) => {
     return { state: 'not_frozen', ...await readBalance(deps, tenant) }
   }
   await deps.gates.thaw(tenant, trust === 'journal')
-  const { isUnlocked, frozen } = await waitForComparison(deps, tenant)
+  const { isUnlocked, frozen } = await poll(
+    () => deps.gates.read(tenant), gate => gate.isUnlocked, COMPARE_TIMEOUT_MS)
   if (!isUnlocked) {
     return {
       tenant,
@@ -156,11 +153,14 @@ const thaw: Task = async (deps, options) => {
   }
 }
 
-async function waitForComparison ({ gates }: WorkspaceDeps, tenant: string) {
-  const deadlineMs = Date.now() + COMPARE_TIMEOUT_MS
+/** Reads until the value is as wanted, or for so long; returns the last one. */
+async function poll<T> (
+  read: () => Promise<T>, isWanted: (value: T) => boolean, timeoutMs: number
+): Promise<T> {
+  const deadlineMs = Date.now() + timeoutMs
   for (;;) {
-    const gate = await gates.read(tenant)
-    if (gate.isUnlocked || Date.now() >= deadlineMs) return gate
+    const value = await read()
+    if (isWanted(value) || Date.now() >= deadlineMs) return value
     await pause(POLL_MS)
   }
 }

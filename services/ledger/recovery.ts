@@ -385,8 +385,7 @@ const isActive = ({ wallet, journal, verdict, uncounted }: Compared, nowMs: numb
 async function writeMissing (
   { emitter, log }: RecoveryDeps, tenant: string, missing: readonly Journal[]
 ): Promise<void> {
-  await emitter.emit(missing.map(value =>
-    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+  await appendToJournal(emitter, missing)
   log.warn({ tenant, seqs: missing.map(({ seq }) => seq) }, 'missing journal entries ' +
     'reconstructed from later balances; verify them with "npm run admin -- audit --full"')
 }
@@ -395,10 +394,16 @@ async function writeMissing (
 async function writeRenumbered (
   { emitter, log }: RecoveryDeps, tenant: string, renumbered: readonly Journal[]
 ): Promise<void> {
-  await emitter.emit(renumbered.map(value =>
-    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+  await appendToJournal(emitter, renumbered)
   log.warn({ tenant, entries: renumbered.map(({ seq, entryId }) => `${seq} ${entryId}`) },
     'movements whose numbers others have were given new ones: each counts once')
+}
+
+async function appendToJournal (
+  emitter: RecoveryDeps['emitter'], entries: readonly Journal[]
+): Promise<void> {
+  await emitter.emit(entries.map(value =>
+    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
 }
 
 async function restore (
