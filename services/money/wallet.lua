@@ -83,11 +83,6 @@ local function add_fields(list, fields)
   return list
 end
 
--- Adds to the available amount, or takes from it if negative; the caller has checked the bounds.
-local function fund(keys, entry)
-  return append(keys, entry, { available = entry.amount, funded = entry.amount })
-end
-
 -- Reserves a job's maximum, and takes its slots; the caller has checked that the amount is
 -- available.
 local function reserve(keys, entry)

@@ -4,7 +4,7 @@ import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import {
   InfrastructureError, isInfrastructure, orIfUnavailable,
 } from '../runtime/platform/errors.ts'
-import { joinLua, type RedisClient, script } from '../runtime/platform/redis.ts'
+import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { type Amounts, writeTexts } from './prices.ts'
 import { ACTIVE_KEY, LOCKED_TENANTS_CHANNEL, moneyKeys, TENANTS_KEY } from './redis-keys.ts'
@@ -50,13 +50,12 @@ const MANUAL_UNLOCK_TIMEOUT_MS = 10_000
  * Movements throw RecoveringError while the wallet is locked, FrozenError while it is frozen.
  */
 export function createWallet (redis: RedisClient) {
-  const loadScript = (name: 'topup' | 'adjust') => {
-    // Both scripts call functions of the two files before them.
-    const source = joinLua(GUARD_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
-    return guardedScript(
-      redis, { name, source, numberOfKeys: 2, timeoutMs: MANUAL_UNLOCK_TIMEOUT_MS })
-  }
-  const scripts = { topup: loadScript('topup'), adjust: loadScript('adjust') }
+  const fund = guardedScript(redis, {
+    name: 'fund',
+    source: joinLua(GUARD_LUA, WALLET_LUA, new URL('./fund.lua', import.meta.url)),
+    numberOfKeys: 2,
+    timeoutMs: MANUAL_UNLOCK_TIMEOUT_MS,
+  })
   const unlockNew = script(redis, {
     name: 'unlock-new', source: joinLua(GUARD_LUA) + UNLOCK_NEW, numberOfKeys: 1,
   })
@@ -69,8 +68,9 @@ export function createWallet (redis: RedisClient) {
     await markActive(tenant)
     const { wallet, posted } = moneyKeys(tenant)
     const { id, amountMicros } = movement
-    return parsePosting(await scripts[type](
-      tenant, [wallet, posted], [tenant, id, String(amountMicros), writeTexts(movement)]))
+    return parsePosting(await fund(tenant, [wallet, posted], [namedArguments({
+      tenant, type, id, amount: amountMicros, reason: writeTexts(movement),
+    })]))
   }
   return {
     /** Adds money, at least 1 micro. */

@@ -84,11 +84,12 @@ describe('a wallet', () => {
   it.each(['07', '1e3', '-5', '', '0x10', '1.0', '1000000000000000'])(
     'takes no amount written %s, even from elsewhere than this code', async amount => {
       const tenant = newTenant()
-      const topUp = new URL('../../services/money/topup.lua', import.meta.url)
-      const source = joinLua(GUARD_LUA, WALLET_LUA, topUp)
+      const fund = new URL('../../services/money/fund.lua', import.meta.url)
+      const source = joinLua(GUARD_LUA, WALLET_LUA, fund)
       const { wallet: key, posted } = moneyKeys(tenant)
       await unlockAll(redis, [tenant])
-      await expect(redis.eval(source, 2, key, posted, tenant, 'a', amount, ''))
+      const args = JSON.stringify({ tenant, type: 'topup', id: 'a', amount, reason: '' })
+      await expect(redis.eval(source, 2, key, posted, args))
         .rejects.toThrow(`is "${amount}", expected an integer of at most 15 digits`)
       expect(await redis.hkeys(key)).toEqual(['run'])
       expect(await redis.exists(posted)).toBe(0)
