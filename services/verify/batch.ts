@@ -15,9 +15,7 @@ import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { chooseLane } from '../runtime/platform/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
-import {
-  type Checker, type CheckRequest, type CheckResult, NO_PROVIDER, type Waiting,
-} from './checker.ts'
+import { type Checker, type CheckResult, NO_PROVIDER, type Waiting } from './checker.ts'
 import {
   NO_ANSWER, type ProviderVerdict, type Submissions, type VendorSubmission,
 } from './provider.ts'
@@ -55,7 +53,7 @@ export type CheckDeps = {
   /** Left out where domains are not checked by DNS. */
   readonly findListedDomains?: FindListedDomains | undefined
   readonly cache: RecordCache
-  readonly check: Checker
+  readonly checker: Pick<Checker, 'check' | 'isOffline' | 'takesBatches'>
   /** Redis time. */
   readonly clock: Clock
   readonly sleep: Sleep
@@ -147,11 +145,10 @@ class BatchCheck implements CheckedBatch {
    */
   async #answerListed (positions: Positions): Promise<Positions> {
     const { value, rows: { canonicals } } = this.#batch
-    const { service, mode } = toRequestKind(value)
     // Nothing is asked for rows of test keys.
-    if (service !== 'email-validation' || mode === 'test' || positions.length === 0) {
-      return positions
-    }
+    const mayBeListed = value.service === 'email-validation' &&
+      parseTenant(value.tenant).mode === 'live'
+    if (!mayBeListed || positions.length === 0) return positions
     const { findListedDomains, clock } = this.#deps
     const domainAt = (position: number) => (canonicals[position] ?? '').split('@').at(-1) ?? ''
     const listed = await findListedDomains?.(value.tenant, [...new Set(positions.map(domainAt))])
@@ -204,8 +201,10 @@ class BatchCheck implements CheckedBatch {
    */
   async #answerOffline (positions: Positions): Promise<Positions> {
     const { value, rows: { tokens, rotatedTokens } } = this.#batch
-    const { check, cache } = this.#deps
-    if (check.isOffline?.(toRequestKind(value)) !== true || rotatedTokens != null) return positions
+    const { checker, cache } = this.#deps
+    const { service, tenant } = value
+    const isOffline = checker.isOffline(service as ServiceSlug, parseTenant(tenant).mode)
+    if (!isOffline || rotatedTokens != null) return positions
     const result = await this.#checkRows(positions)
     const verdicts = result.kind === 'answered' ? result.verdicts : new Map<number, never>()
     const toRecord = this.#recordMaker()
@@ -272,7 +271,7 @@ class BatchCheck implements CheckedBatch {
     this.endedAtMs = this.#deps.clock.now()
     const isDown = result.kind === 'down'
     const answered = isDown ? [] : positions.filter(position => open?.has(position) !== true)
-    const verdicts = this.#lateVerdicts()
+    const verdicts = this.#waitingVerdicts()
     if (isDown && verdicts.size === 0) return false
     const positionsWithVerdict = [...answered, ...verdicts.keys()]
     for (const [position, verdict] of result.kind === 'answered' ? result.verdicts : []) {
@@ -282,28 +281,31 @@ class BatchCheck implements CheckedBatch {
     return open === undefined
   }
 
-  /** Once the job is over, verdicts count that a later check might better. */
-  #lateVerdicts (): Map<number, ProviderVerdict> {
-    const late = new Map<number, ProviderVerdict>()
-    if (this.endedAtMs < (this.#batch.deadlineMs ?? Infinity)) return late
+  /** Once the job is over, the verdicts of rows that wait count. */
+  #waitingVerdicts (): Map<number, ProviderVerdict> {
+    const verdicts = new Map<number, ProviderVerdict>()
+    if (this.endedAtMs < (this.#batch.deadlineMs ?? Infinity)) return verdicts
     for (const [position, { verdict }] of this.waiting) {
-      if (verdict !== undefined) late.set(position, verdict)
+      if (verdict !== undefined) verdicts.set(position, verdict)
     }
-    for (const position of late.keys()) this.waiting.delete(position)
-    return late
+    for (const position of verdicts.keys()) this.waiting.delete(position)
+    return verdicts
   }
 
   async #checkRows (positions: Positions): Promise<CheckResult> {
     const { submissions, value, rows: { canonicals, waits } } = this.#batch
     const rows = positions.map(row =>
       ({ row, canonical: canonicals[row] ?? '', tries: waits?.tries[row] ?? 0 }))
-    return await this.#deps.check(rows, {
-      ...toRequestKind(value),
-      tenant: value.tenant,
-      signal: this.#signal,
-      isLast: this.#isOver(this.#deps.clock.now()),
+    const { service, tenant, options } = value
+    return await this.#deps.checker.check(rows, {
+      service: service as ServiceSlug,
+      mode: parseTenant(tenant).mode,
+      ...options && { options },
+      tenant,
       isFirst: value.retryDeadline === 0,
+      isLast: this.#isOver(this.#deps.clock.now()),
       submissions,
+      signal: this.#signal,
     })
   }
 
@@ -370,15 +372,6 @@ function subjectAt ({ value, rows }: VerificationBatch, position: number): Check
   }
 }
 
-/** Service, mode and options of the batch. */
-export function toRequestKind (
-  { service, tenant, options }: Retry
-): Pick<CheckRequest, 'service' | 'mode' | 'options'> {
-  return {
-    service: service as ServiceSlug, mode: parseTenant(tenant).mode, ...options && { options },
-  }
-}
-
 /** Tenant, service and tokens for the cache entries of all positions, or of some. */
 function toCacheScope ({ value, rows }: VerificationBatch, positions?: readonly number[]) {
   const { tenant, service } = toCoordinates(value)
@@ -402,7 +395,7 @@ export type EmitDeps = {
   readonly retryDelayMs: number
   /** Milliseconds after the first attempt when such rows end without a verdict. */
   readonly retryForMs: number
-  /** Milliseconds after a host has put off the first row when such rows end. */
+  /** Milliseconds after the first row began to wait for a host when such rows end. */
   readonly hostRetryForMs: number
   readonly metrics?: Pick<Metrics, 'count'>
 }
@@ -411,7 +404,7 @@ export type EmitDeps = {
  * A block of the rows with an outcome, and a retry of the others. After the deadline the others end
  * without a verdict in the same block. Rows that a vendor has are retried as often as it wants to
  * be asked for them, until its deadline. All retries return after the same delay, so that a
- * partition stays in the order of time; a row that is due later is only carried on until then.
+ * partition stays in the order of time; a row that is not due yet only waits on.
  */
 export function batchEmissions (
   batch: VerificationBatch, { outcomes, waiting, endedAtMs }: CheckedBatch, deps: EmitDeps
@@ -459,7 +452,7 @@ export function batchEmissions (
   return open.length === outcomes.length ? [retry] : [toBlock(batch, outcomes), retry]
 }
 
-/** What the open rows wait for; null as long as no host has put off any row of the batch. */
+/** What the open rows wait for; null as long as no row of the batch waits for a host. */
 function listWaits (
   { rows }: VerificationBatch, open: Positions,
   { waiting, nowMs }: Pick<CheckedBatch, 'waiting'> & { readonly nowMs: number }

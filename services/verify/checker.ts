@@ -16,40 +16,19 @@ import { sleep } from '../runtime/platform/retry.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
-  type BatchOptions, type CheckOptions, NOT_YET, type Provider, ProviderError,
-  type ProviderFailure, type ProviderRow, type ProviderVerdict, type Submissions, UNCLEAR,
-  type VendorSubmission,
+  type CheckRequest, NOT_YET, type Provider, ProviderError, type ProviderFailure, type ProviderRow,
+  type ProviderVerdict, type RetryTime, UNCLEAR, type VendorSubmission,
 } from './provider.ts'
 
 /** Creates each provider by name. */
 export type Factories = Readonly<Partial<Record<ProviderName, () => Provider>>>
 
-export type CheckRequest = {
-  readonly service: ServiceSlug
-  readonly mode: 'live' | 'test'
-  /** The priced options of the job; only providers that answer all of them are asked. */
-  readonly options?: readonly string[] | undefined
-  /** Whose rows they are. */
-  readonly tenant?: string
-  readonly signal: AbortSignal
-  /** The rows will not be checked again, so the current verdict of every row counts. */
-  readonly isLast?: boolean
-  /** The rows were not checked before. */
-  readonly isFirst?: boolean
-  /** What vendors have of the batch; needed for providers that take batches. */
-  readonly submissions?: Submissions | undefined
-}
-
 /** Why a row has no verdict yet, and when it is checked again. */
-export type Waiting = {
+export type Waiting = RetryTime & {
   readonly reason: Reason
-  /** Milliseconds until the row is due; 0 for the next check of its batch. */
-  readonly afterMs: number
-  /** Its host was not asked for it. */
-  readonly isForTurn?: true
   /** It waits for a host, which may take hours, and not for a provider that is down. */
   readonly forHost: boolean
-  /** Counts if there is no later check, which might have a better one. */
+  /** Counts if the row is not checked again, which might find a better one. */
   readonly verdict?: ProviderVerdict
 }
 
@@ -70,22 +49,16 @@ export type CheckResult =
 /** No provider was available for the row. */
 export const NO_PROVIDER: Waiting = { reason: 'unavailable', afterMs: 0, forHost: false }
 
-export type Checker = {
-  (rows: readonly ProviderRow[], request: CheckRequest): Promise<CheckResult>
-  /** Whether checks of such rows are free and need no network. */
-  readonly isOffline?: (request: Pick<CheckRequest, 'service' | 'mode'>) => boolean
-  /** Whether a provider of such rows takes batches. */
-  readonly takesBatches?: (request: Pick<CheckRequest, 'service' | 'mode'>) => boolean
-}
-
 type CheckerOptions = {
   readonly lists: ProviderLists
   /** Checked in the same way, for rows of live keys that `lists` leave `unknown`. */
   readonly secondLists?: ProviderLists
   readonly limits: ProviderLimits
-  readonly metrics?: Pick<Metrics, 'count' | 'observe'> & Partial<Pick<Metrics, 'watch'>>
+  readonly metrics?: Pick<Metrics, 'count' | 'observe' | 'watch'>
   readonly factories: Factories
 }
+
+type Rows = readonly ProviderRow[]
 
 /**
  * The live checks of every service; all lists share one instance of each provider and its policies.
@@ -93,51 +66,161 @@ type CheckerOptions = {
  * replaces only an `unknown`, and its failure changes nothing. Throws RangeError if a list names a
  * provider that is not defined or does not serve the service.
  */
-export function createChecker (options: CheckerOptions): Checker {
-  const findProvider = createProviders(options)
-  const first = providersByService('PROVIDERS', options.lists, findProvider)
-  const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, findProvider)
-  const check: Checker = async (rows, request) => {
-    const { mode, isLast = false, ...terms } = request
-    const { service, submissions, options: chosen } = terms
-    const asking = { ...terms, isLast, metrics: options.metrics }
-    const checkBy = async (list: readonly ResilientProvider[], some: readonly ProviderRow[]) =>
-      await checkWithFallback(list, some, asking)
+export class Checker {
+  readonly #findProvider: FindProvider
+  readonly #first: ReadonlyMap<ServiceSlug, readonly ResilientProvider[]>
+  readonly #second: ReadonlyMap<ServiceSlug, readonly ResilientProvider[]>
+  readonly #metrics: CheckerOptions['metrics']
+
+  constructor (options: CheckerOptions) {
+    const find = this.#findProvider = createProviders(options)
+    this.#first = providersByService('PROVIDERS', options.lists, find)
+    this.#second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, find)
+    this.#metrics = options.metrics
+  }
+
+  async check (rows: Rows, request: CheckRequest): Promise<CheckResult> {
+    const { service, mode, options, submissions, isLast = false } = request
     if (mode === 'test') {
-      const sandbox = findProvider('PROVIDERS', 'sandbox', service)
-      return toResult(rows, await checkBy([sandbox], rows), isLast)
+      const sandbox = this.#findProvider('PROVIDERS', 'sandbox', service)
+      return toResult(rows, await this.#askInOrder([sandbox], rows, request), isLast)
     }
-    const others = answering(second.get(service) ?? [], chosen)
-    const listed = answering(first.get(service) ?? [], chosen)
-    if (listed.length === 0 && chosen !== undefined) return { kind: 'rejected' }
+    const first = answering(this.#first.get(service) ?? [], options)
+    const second = answering(this.#second.get(service) ?? [], options)
+    if (first.length === 0 && options !== undefined) return { kind: 'rejected' }
     const bySubmission = Map.groupBy(rows, ({ row }) => submissions?.of(row))
     const unsubmitted = bySubmission.get(undefined) ?? []
     const submitted = [...bySubmission].flatMap(([submission, some]) =>
       submission === undefined ? [] : [{ submission, id: String(submission.provider), some }])
     const collected = await Promise.all(submitted.map(async ({ submission, id, some }) => {
-      const provider = [...listed, ...others].find((it) => it.id === id)
-      return await collectAnswers(provider, some, { ...asking, submission })
+      const provider = [...first, ...second].find((it) => it.id === id)
+      return await this.#collect(provider, some, { ...request, submission })
     }))
-    const result = joined([...collected, await checkBy(listed, unsubmitted)])
+    const result = joined([...collected, await this.#askInOrder(first, unsubmitted, request)])
     // A second opinion that was bought as a batch is not bought once more.
     const asked = new Set(submitted.flatMap(({ id, some }) =>
-      listed.some((it) => it.id === id) ? [] : some.map(({ row }) => row)))
-    const unknown = others.length === 0
+      first.some((it) => it.id === id) ? [] : some.map(({ row }) => row)))
+    const unknown = second.length === 0
       ? []
       : rows.filter(({ row }) => !asked.has(row) && isUnknown(result, row, isLast))
     if (unknown.length === 0) return toResult(rows, result, isLast)
-    const opinions = await checkBy(others, unknown)
+    const opinions = await this.#askInOrder(second, unknown, request)
     return toResult(rows, merged(result, opinions, service), isLast)
   }
-  const isOffline: Checker['isOffline'] = ({ service, mode }) => {
-    const providers = [first, second].flatMap((lists) => lists.get(service) ?? [])
+
+  /**
+   * Asks the providers of a list in order; each gets only the rows of failed calls of the previous
+   * one, so that no row is paid for twice. A call has at most `maxRows` rows.
+   */
+  async #askInOrder (
+    list: readonly ResilientProvider[], rows: Rows, request: CheckRequest
+  ): Promise<CollectedAnswers> {
+    let collected: Answers = { answers: new Map(), retry: new Map() }
+    let open = rows
+    const notRejected = new Set<number>()
+    for (const provider of list) {
+      if (open.length === 0) break
+      const { maxRows = Infinity } = provider
+      const calls = open.length <= maxRows
+        ? [open]
+        : Array.from({ length: Math.ceil(open.length / maxRows) }, (_, index) =>
+          open.slice(index * maxRows, (index + 1) * maxRows))
+      const replies = await Promise.all(calls.map((call) => this.#ask(provider, call, request)))
+      const failed: ProviderRow[] = []
+      for (const [index, reply] of replies.entries()) {
+        const call = calls[index] ?? []
+        if (typeof reply === 'string') {
+          const others = call.filter(({ row }) => request.submissions?.of(row) === undefined)
+          failed.push(...others)
+          if (reply !== 'rejected_input') for (const { row } of others) notRejected.add(row)
+          if (others.length < call.length) addAll(collected, waitForVendor(call, request))
+        } else if (collected.answers.size === 0) collected = reply
+        else addAll(collected, reply)
+      }
+      open = failed
+    }
+    const isRejected = (row: number) => list.length > 0 && !notRejected.has(row)
+    return { ...collected, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
+  }
+
+  /**
+   * The answers of a submission to some of its rows. They wait if the provider fails or is not
+   * configured any more.
+   */
+  async #collect (
+    provider: ResilientProvider | undefined, rows: Rows, request: VendorRequest
+  ): Promise<CollectedAnswers> {
+    const reply = provider && await this.#ask(provider, rows, request)
+    const answers = typeof reply === 'object' ? reply : waitForVendor(rows, request)
+    return { ...answers, failed: new Map() }
+  }
+
+  async #ask (
+    provider: ResilientProvider, rows: Rows, request: VendorRequest
+  ): Promise<Answers | ProviderFailure> {
+    const attributes = { provider: provider.id, rows: rows.length }
+    return await inSpan({ name: 'provider ask', kind: SpanKind.CLIENT, attributes }, async span => {
+      const reply = await this.#askMeasured(provider, rows, request)
+      if (span !== undefined && typeof reply === 'string') failSpan(span, reply)
+      return reply
+    })
+  }
+
+  /**
+   * The answers as the service may sell them, or the failure of the provider; answers to unknown
+   * rows are ignored.
+   */
+  async #askMeasured (
+    { id, check, collect }: ResilientProvider, rows: Rows, request: VendorRequest
+  ): Promise<Answers | ProviderFailure> {
+    const { service, options = [], submission } = request
+    const startedMs = performance.now()
+    const requested = new Set(rows.map(({ row }) => row))
+    const count = (outcome: string, more: number) =>
+      this.#metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
+    try {
+      const answers: Answers = { answers: new Map(), retry: new Map() }
+      const replies = await (submission === undefined ? check : collect)(rows, request)
+      for (const { row, verdict, retry } of replies) {
+        if (!requested.has(row)) continue
+        const sold = withOptions(verdictFor(service, verdict), options)
+        // A provider that does not say what it checked is a vendor.
+        answers.answers.set(row, sold.evidence === undefined
+          ? { ...sold, evidence: BY_VENDOR[sold.status] }
+          : sold)
+        if (retry === undefined) answers.retry.delete(row)
+        else answers.retry.set(row, retry)
+      }
+      const outcomes = Map.groupBy(answers.answers, ([row, { status }]) =>
+        answers.retry.has(row) ? 'retry' : status)
+      for (const [outcome, some] of outcomes) count(outcome, some.length)
+      return answers
+    } catch (error) {
+      if (!(error instanceof ProviderError)) throw error
+      count(error.failure, rows.length)
+      return error.failure
+    } finally {
+      const seconds = (performance.now() - startedMs) / 1_000
+      this.#metrics?.observe('provider_call_seconds', { service, provider: id }, seconds)
+    }
+  }
+
+  /** Whether checks of such rows are free and need no network. */
+  isOffline (service: ServiceSlug, mode: CheckRequest['mode']): boolean {
+    const providers = this.#providersOf(service)
     return mode === 'live' && providers.length > 0 &&
       providers.every((provider) => provider.isOffline === true)
   }
-  const takesBatches: Checker['takesBatches'] = ({ service, mode }) =>
-    mode === 'live' && [first, second].flatMap((lists) => lists.get(service) ?? [])
-      .some((provider) => provider.takesBatches === true)
-  return Object.assign(check, { isOffline, takesBatches })
+
+  /** Whether a provider of such rows takes batches. */
+  takesBatches (service: ServiceSlug, mode: CheckRequest['mode']): boolean {
+    return mode === 'live' &&
+      this.#providersOf(service).some((provider) => provider.takesBatches === true)
+  }
+
+  #providersOf (service: ServiceSlug): readonly ResilientProvider[] {
+    return [this.#first, this.#second].flatMap((lists) => lists.get(service) ?? [])
+  }
 }
 
 /** The providers that answer all options. */
@@ -149,7 +232,7 @@ function answering (
 }
 
 /** Results of different rows as one. */
-function joined (results: readonly FallbackResult[]): FallbackResult {
+function joined (results: readonly CollectedAnswers[]): CollectedAnswers {
   const [only, ...more] = results
   if (only !== undefined && more.length === 0) return only
   return {
@@ -161,9 +244,10 @@ function joined (results: readonly FallbackResult[]): FallbackResult {
 
 const FAILURES = ['timeout', 'rate_limited', 'unavailable', 'auth', 'bad_response']
 
-type ProviderOf = (setting: string, name: ProviderName, service: ServiceSlug) => ResilientProvider
+type FindProvider =
+  (setting: string, name: ProviderName, service: ServiceSlug) => ResilientProvider
 
-function createProviders ({ limits, metrics, factories }: CheckerOptions): ProviderOf {
+function createProviders ({ limits, metrics, factories }: CheckerOptions): FindProvider {
   const created = new Map<ProviderName, ResilientProvider>()
   const create = (setting: string, name: ProviderName) => {
     const provider = factories[name]?.()
@@ -181,7 +265,7 @@ function createProviders ({ limits, metrics, factories }: CheckerOptions): Provi
     const rate = provider.limits?.pollRate
     const asking = { ...policies, rate, onCircuit: () => {}, maxWaitMs: 0 }
     const collect = provider.takesBatches ? withResilience(provider, asking) : check
-    metrics?.watch?.('provider_circuit_open', { provider: id }, () => Number(isOpen))
+    metrics?.watch('provider_circuit_open', { provider: id }, () => Number(isOpen))
     // A series that starts with its first failure would hide that failure from rates.
     for (const service of provider.services) {
       for (const outcome of FAILURES) {
@@ -200,13 +284,13 @@ function createProviders ({ limits, metrics, factories }: CheckerOptions): Provi
   }
 }
 
-function providersByService (setting: string, lists: ProviderLists, providerOf: ProviderOf) {
+function providersByService (setting: string, lists: ProviderLists, find: FindProvider) {
   return new Map(SERVICE_SLUGS.map((service) =>
-    [service, (lists[service] ?? []).map((name) => providerOf(setting, name, service))]))
+    [service, (lists[service] ?? []).map((name) => find(setting, name, service))]))
 }
 
 /** Whether the row needs a second opinion now: a row that is checked again does not. */
-function isUnknown ({ answers, retry, failed }: FallbackResult, row: number, isLast: boolean) {
+function isUnknown ({ answers, retry, failed }: CollectedAnswers, row: number, isLast: boolean) {
   const verdict = answers.get(row)
   if (verdict === undefined) return failed.get(row) !== false || isLast
   return verdict.status === 'unknown' && (!retry.has(row) || isLast)
@@ -214,8 +298,8 @@ function isUnknown ({ answers, retry, failed }: FallbackResult, row: number, isL
 
 /** The second result replaces the first one where it knows more; what both found is kept. */
 function merged (
-  first: FallbackResult, second: FallbackResult, service: ServiceSlug
-): FallbackResult {
+  first: CollectedAnswers, second: CollectedAnswers, service: ServiceSlug
+): CollectedAnswers {
   const answers = new Map(first.answers)
   const retry = new Map(first.retry)
   const failed = new Map(first.failed)
@@ -251,13 +335,14 @@ function mergedVerdict (
 }
 
 function toResult (
-  rows: readonly ProviderRow[], { answers, retry, failed }: FallbackResult, isLast: boolean
+  rows: Rows, { answers, retry, failed }: CollectedAnswers, isLast: boolean
 ): CheckResult {
   const down = [...failed].filter(([, rejected]) => !rejected).map(([row]) => row)
   if (failed.size === rows.length && down.length === 0) return { kind: 'rejected' }
   const open = new Map(down.map((row) => [row, NO_PROVIDER]))
-  for (const [row, terms] of isLast ? [] : retry) {
+  for (const [row, time] of isLast ? [] : retry) {
     const verdict = answers.get(row)
+    const terms = time === true ? { afterMs: 0, forHost: false } : { ...time, forHost: true }
     // A row may have a verdict that a further answer would confirm: it has not waited for a reason.
     open.set(row, verdict === undefined || verdict.status === 'unknown'
       ? { reason: verdict?.reason ?? NO_PROVIDER.reason, ...terms }
@@ -270,157 +355,44 @@ function toResult (
 }
 
 /** A provider with its resilience policies; `id` is its label in operators' metrics. */
-type ResilientProvider =
-  Pick<Provider, 'services' | 'maxRows' | 'options' | 'isOffline' | 'takesBatches'> & {
-    readonly id: string
-    readonly check: Check
-    /** `check` of a provider that takes batches, with the limits for answers of submissions. */
-    readonly collect?: Check
-  }
-
-type FallbackOptions = BatchOptions & {
-  readonly service: ServiceSlug
-  readonly options?: readonly string[] | undefined
-  readonly tenant?: string
-  readonly signal: AbortSignal
-  readonly metrics?: Pick<Metrics, 'count' | 'observe'> | undefined
+type ResilientProvider = Omit<Provider, 'id' | 'check'> & {
+  readonly id: string
+  readonly check: Check
+  /** `check` with the limits for answers of submissions. */
+  readonly collect: Check
 }
 
-type RetryTerms = Omit<Waiting, 'reason' | 'verdict'>
-
-const AT_NEXT_CHECK: RetryTerms = { afterMs: 0, forHost: false }
-
-/**
- * Verdicts by row. Those of the rows in `retry` count only if a later check is not possible.
- * `failed` has the rows that no provider could answer, with whether all of them rejected the input.
- * A row in neither was left out of an answer.
- */
-type FallbackResult = {
-  readonly answers: ReadonlyMap<number, ProviderVerdict>
-  readonly retry: ReadonlyMap<number, RetryTerms>
-  readonly failed: ReadonlyMap<number, boolean>
-}
+/** Asks for the answers of a submission to the given rows; without one, submits the rows. */
+type VendorRequest = CheckRequest & { readonly submission?: VendorSubmission }
 
 type Answers = {
   readonly answers: Map<number, ProviderVerdict>
-  readonly retry: Map<number, RetryTerms>
+  readonly retry: Map<number, true | RetryTime>
 }
 
 /**
- * Calls the providers of a list in order; each gets only the rows of failed calls of the previous
- * one, so that no row is paid for twice. A call has at most `maxRows` rows.
+ * Verdicts by row. Those of the rows in `retry` count only if the rows cannot be checked again.
+ * `failed` has the rows that no provider could answer, with whether all of them rejected the input.
+ * A row in neither was left out of an answer.
  */
-async function checkWithFallback (
-  list: readonly ResilientProvider[], rows: readonly ProviderRow[], options: FallbackOptions
-): Promise<FallbackResult> {
-  let collected: Answers = { answers: new Map(), retry: new Map() }
-  let open = rows
-  const notRejected = new Set<number>()
-  for (const provider of list) {
-    if (open.length === 0) break
-    const { maxRows = Infinity } = provider
-    const calls = open.length <= maxRows
-      ? [open]
-      : Array.from({ length: Math.ceil(open.length / maxRows) }, (_, index) =>
-        open.slice(index * maxRows, (index + 1) * maxRows))
-    const replies = await Promise.all(calls.map((call) => checkTraced(provider, call, options)))
-    const failed: ProviderRow[] = []
-    for (const [index, reply] of replies.entries()) {
-      const call = calls[index] ?? []
-      if (typeof reply === 'string') {
-        const others = call.filter(({ row }) => options.submissions?.of(row) === undefined)
-        failed.push(...others)
-        if (reply !== 'rejected_input') for (const { row } of others) notRejected.add(row)
-        if (others.length < call.length) addAll(collected, waiting(call, options))
-      } else if (collected.answers.size === 0) collected = reply
-      else addAll(collected, reply)
-    }
-    open = failed
-  }
-  const isRejected = (row: number) => list.length > 0 && !notRejected.has(row)
-  return { ...collected, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
+type CollectedAnswers = {
+  readonly answers: ReadonlyMap<number, ProviderVerdict>
+  readonly retry: ReadonlyMap<number, true | RetryTime>
+  readonly failed: ReadonlyMap<number, boolean>
 }
 
 /** Rows that a vendor may have wait for it: another check would buy them twice. */
-function waiting (
-  rows: readonly ProviderRow[], { submissions }: Pick<BatchOptions, 'submissions'>
-): Answers {
-  const held = rows.filter(({ row }) => submissions?.of(row) !== undefined)
+function waitForVendor (rows: Rows, { submissions }: CheckRequest): Answers {
+  const submitted = rows.filter(({ row }) => submissions?.of(row) !== undefined)
   return {
-    answers: new Map(held.map(({ row }) => [row, NOT_YET])),
-    retry: new Map(held.map(({ row }) => [row, AT_NEXT_CHECK])),
+    answers: new Map(submitted.map(({ row }) => [row, NOT_YET])),
+    retry: new Map(submitted.map(({ row }) => [row, true])),
   }
-}
-
-/**
- * The answers of a submission to some of its rows. They wait if the provider fails or is not
- * configured any more.
- */
-async function collectAnswers (
-  provider: ResilientProvider | undefined, rows: readonly ProviderRow[],
-  options: FallbackOptions & { readonly submission: VendorSubmission }
-): Promise<FallbackResult> {
-  const reply = provider === undefined ? undefined : await checkTraced(provider, rows, options)
-  const answers = typeof reply === 'object' ? reply : waiting(rows, options)
-  return { ...answers, failed: new Map() }
 }
 
 function addAll (collected: Answers, more: Answers): void {
   for (const [row, verdict] of more.answers) collected.answers.set(row, verdict)
-  for (const [row, terms] of more.retry) collected.retry.set(row, terms)
-}
-
-async function checkTraced (
-  provider: ResilientProvider, rows: readonly ProviderRow[], options: FallbackOptions
-): Promise<Answers | ProviderFailure> {
-  const attributes = { provider: provider.id, rows: rows.length }
-  return await inSpan({ name: 'provider ask', kind: SpanKind.CLIENT, attributes }, async span => {
-    const reply = await checkMeasured(provider, rows, options)
-    if (span !== undefined && typeof reply === 'string') failSpan(span, reply)
-    return reply
-  })
-}
-
-/**
- * The answers as the service may sell them, or the failure of the provider; answers to unknown rows
- * are ignored.
- */
-async function checkMeasured (
-  { id, check, collect }: ResilientProvider, rows: readonly ProviderRow[],
-  options: FallbackOptions
-): Promise<Answers | ProviderFailure> {
-  const { metrics, ...more } = options
-  const { service, options: chosen = [] } = more
-  const call = more.submission === undefined ? check : collect ?? check
-  const startedMs = performance.now()
-  const requested = new Set(rows.map(({ row }) => row))
-  const count = (outcome: string, more: number) =>
-    metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
-  try {
-    const answers: Answers = { answers: new Map(), retry: new Map() }
-    for (const { row, verdict, retry } of await call(rows, more)) {
-      if (!requested.has(row)) continue
-      const sold = withOptions(verdictFor(service, verdict), chosen)
-      // A provider that does not say what it checked is a vendor.
-      answers.answers.set(row, sold.evidence === undefined
-        ? { ...sold, evidence: BY_VENDOR[sold.status] }
-        : sold)
-      if (retry === undefined) answers.retry.delete(row)
-      else if (retry === true) answers.retry.set(row, AT_NEXT_CHECK)
-      else answers.retry.set(row, { ...retry, forHost: true })
-    }
-    const outcomes = Map.groupBy(answers.answers, ([row, { status }]) =>
-      answers.retry.has(row) ? 'retry' : status)
-    for (const [outcome, some] of outcomes) count(outcome, some.length)
-    return answers
-  } catch (error) {
-    if (!(error instanceof ProviderError)) throw error
-    count(error.failure, rows.length)
-    return error.failure
-  } finally {
-    const seconds = (performance.now() - startedMs) / 1_000
-    metrics?.observe('provider_call_seconds', { service, provider: id }, seconds)
-  }
+  for (const [row, time] of more.retry) collected.retry.set(row, time)
 }
 
 const BY_VENDOR: Readonly<Record<RowStatus, Evidence>> = {
@@ -480,8 +452,7 @@ function withAccount (
 type ProviderLimits = {
   /** Timeout of a call with all its retries. */
   readonly timeoutMs: number
-  /** Timeout of one attempt; that of the call if left out. */
-  readonly attemptTimeoutMs?: number
+  readonly attemptTimeoutMs: number
   /** Maximum concurrent calls of one provider; further ones wait, fairly between tenants. */
   readonly concurrency: number
   /** Maximum retries, only of calls that the provider did not accept. */
@@ -505,12 +476,10 @@ type ResilienceOptions = ProviderLimits & {
   /** A call that would wait longer for the rate fails with `rate_limited`. */
   readonly maxWaitMs?: number
   /** Called when the circuit opens, and when it closes or admits a trial call. */
-  readonly onCircuit?: (isOpen: boolean) => void
+  readonly onCircuit: (isOpen: boolean) => void
 }
 
-type Check = (
-  rows: Parameters<Provider['check']>[0], options: Omit<CheckOptions, 'deadlineMs'>,
-) => ReturnType<Provider['check']>
+type Check = (rows: Rows, request: VendorRequest) => ReturnType<Provider['check']>
 
 /** The circuit stays closed with fewer calls than this in the sampled time. */
 const MIN_SAMPLED_CALLS = 10
@@ -532,16 +501,16 @@ function withResilience (provider: Provider, limits: ResilienceOptions): Check {
   const breaker = limits.breaks
     ? createBreaker(limits.breaker, isOpen => {
       openUntilMs = isOpen ? performance.now() + limits.breaker.openMs : 0
-      limits.onCircuit?.(isOpen)
+      limits.onCircuit(isOpen)
     })
     : noop
-  const attempts = withRetries(provider, { ...limits, rate })
-  return async (rows, options) => {
-    const { signal, tenant = '' } = options
+  const attempts = withRetries(provider, limits, rate)
+  return async (rows, request) => {
+    const { signal, tenant = '' } = request
     const within = provider.takesBatches === true ? NEVER : signal
     const once = async () => {
       try {
-        return await attempts(rows, { ...options, signal: within })
+        return await attempts(rows, { ...request, signal: within })
       } catch (error) {
         signal.throwIfAborted()
         if (error instanceof ProviderError && error.retryAfterMs) rate.pause(error.retryAfterMs)
@@ -562,14 +531,10 @@ function withResilience (provider: Provider, limits: ResilienceOptions): Check {
   }
 }
 
-type RetryOptions = Pick<ResilienceOptions, 'timeoutMs' | 'attemptTimeoutMs' | 'retries'> & {
-  readonly rate: CallRate
-}
-
 /** All attempts of a call within its timeout. Retries use up the rate, but do not wait for it. */
-function withRetries (provider: Provider, options: RetryOptions): Check {
-  const { timeoutMs, retries, rate } = options
-  const attemptMs = Math.min(timeoutMs, options.attemptTimeoutMs ?? timeoutMs)
+function withRetries (provider: Provider, limits: ProviderLimits, rate: CallRate): Check {
+  const { timeoutMs, attemptTimeoutMs, retries } = limits
+  const attemptMs = Math.min(timeoutMs, attemptTimeoutMs)
   const call = wrap(
     createTimeout(timeoutMs),
     // Only a call that the provider did not accept is free to retry, unless it has a Retry-After.
@@ -581,14 +546,14 @@ function withRetries (provider: Provider, options: RetryOptions): Check {
       }),
     }))
   const single = createTimeout(attemptMs)
-  return (rows, options) => {
-    const { signal } = options
+  return (rows, request) => {
+    const { signal } = request
     const endsAtMs = Date.now() + timeoutMs
     return asTimeout(call.execute(({ signal: within, attempt }) => {
       if (attempt > 0) rate.charge()
       const deadlineMs = Math.min(endsAtMs, Date.now() + attemptMs)
       return asTimeout(single.execute(({ signal: inner }) =>
-        provider.check(rows, { ...options, signal: inner, deadlineMs }), within ?? signal))
+        provider.check(rows, { ...request, signal: inner, deadlineMs }), within ?? signal))
     }, signal))
   }
 }

@@ -177,7 +177,7 @@ export const verifyConfig = defineConfig({
   CHECK_LEASE_POLL_MS: atLeastOne(250, 'Poll interval for the check of a contact by another job.'),
   RETRY_DELAY_MS: duration(
     30_000, 'Wait before rows without a verdict return to verify. A row that waits for a mail ' +
-      'server for longer is carried on until it is due.'),
+      'server is checked again once it is due.'),
   RETRY_DEADLINE_MS: duration(
     900_000, 'Maximum time of retries while providers are down; then rows end as unknown. The ' +
       'deadline of a job comes first.'),

@@ -16,7 +16,7 @@ import type { RedisClient } from '../runtime/platform/redis.ts'
 import { redisRecordCache } from '../cache/cache.ts'
 import { unmaskExchange } from '../mail/owners.ts'
 import type { FindListedDomains } from './batch.ts'
-import { createChecker, type Factories } from './checker.ts'
+import { Checker, type Factories } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
 import {
   createEmailDomainProvider, createSmtpProbeProvider, isReserved,
@@ -59,7 +59,7 @@ export function verifyDeps (
     submissionsOf: redisSubmissions(state, { ...config, clock }),
     tasks,
     cache: redisRecordCache(cache, { onFault: logCacheFault(log) }),
-    check: createChecker({
+    checker: new Checker({
       lists: config.PROVIDERS,
       secondLists: config.SECOND_OPINIONS,
       limits: toLimits(config),

@@ -6,7 +6,7 @@ import type { OptionName } from '../jobs/options.ts'
 export type ProviderRow = {
   readonly row: number
   readonly canonical: string
-  /** How often a host has put the row off, see `ProviderAnswer.retry`; never if left out. */
+  /** How often it has waited for a host, see `ProviderAnswer.retry`; never if left out. */
   readonly tries?: number
 }
 
@@ -22,8 +22,8 @@ export const NOT_YET: ProviderVerdict = { ...UNKNOWN, reason: 'timeout' }
 /** The verdict of a row whose answer is not understood, or contradicts itself. */
 export const UNCLEAR: ProviderVerdict = { ...UNKNOWN, reason: 'unclear_answer' }
 
-/** The row is not checked before so many milliseconds, unless its deadline comes first. */
-export type LaterCheck = {
+/** When a row is due again, unless its deadline comes first. */
+export type RetryTime = {
   /** 0 is the next check of the batch. */
   readonly afterMs: number
   /** Its host was not asked, as others use what it takes, so that this was no try. */
@@ -31,14 +31,14 @@ export type LaterCheck = {
 }
 
 /**
- * `retry`: a later check may have a better verdict. Until the retry deadline of the batch only this
- * row is checked again; then this verdict counts. A `LaterCheck` waits for a host, perhaps for
- * hours.
+ * `retry`: another check may have a better verdict. Until the retry deadline of the batch only this
+ * row is checked again; then this verdict counts. One with a `RetryTime` waits for a host, perhaps
+ * for hours.
  */
 export type ProviderAnswer = {
   readonly row: number
   readonly verdict: ProviderVerdict
-  readonly retry?: true | LaterCheck
+  readonly retry?: true | RetryTime
 }
 
 /**
@@ -74,25 +74,28 @@ export type Submissions = {
   readonly drop: (submission: VendorSubmission) => Promise<void>
 }
 
-/** What a provider may need to know of the batch of its rows. */
-export type BatchOptions = {
-  readonly submissions?: Submissions | undefined
-  /** The rows will not be checked again, so nothing new is submitted. */
-  readonly isLast?: boolean | undefined
-  /** The rows were not checked before, so a row that is slow may be retried. */
-  readonly isFirst?: boolean | undefined
-  /** Asks for the answers of this submission, to the given rows; undefined submits the rows. */
-  readonly submission?: VendorSubmission | undefined
-}
-
-export type CheckOptions = BatchOptions & {
+/** What to find out about rows, for whom, and in which check of their batch. */
+export type CheckRequest = {
   readonly service: ServiceSlug
+  readonly mode: 'live' | 'test'
   /** The priced options of the job: what else to find out about its rows. */
   readonly options?: readonly string[] | undefined
   /** Whose rows they are, where tenants share what a provider can do at once. */
   readonly tenant?: string
+  /** The rows were not checked before, so a row that is slow may be retried. */
+  readonly isFirst?: boolean
+  /** The rows will not be checked again: the verdict of each counts, and nothing is submitted. */
+  readonly isLast?: boolean
+  /** What vendors have of the batch; needed for providers that take batches. */
+  readonly submissions?: Submissions | undefined
   /** Ends the check early; the provider then fails with `timeout`. */
   readonly signal: AbortSignal
+}
+
+/** The request of a call. */
+export type ProviderRequest = CheckRequest & {
+  /** Asks for the answers of this submission to the given rows; undefined submits the rows. */
+  readonly submission?: VendorSubmission
   /** Unix time in milliseconds of the end of the call. */
   readonly deadlineMs: number
 }
@@ -126,7 +129,7 @@ export type Provider = {
     /** Rate of the calls for answers of submissions; one that would wait is skipped. */
     readonly pollRate?: { readonly calls: number, readonly perMs: number }
   }
-  check (rows: readonly ProviderRow[], options: CheckOptions): Promise<readonly ProviderAnswer[]>
+  check (rows: readonly ProviderRow[], request: ProviderRequest): Promise<readonly ProviderAnswer[]>
 }
 
 /**

@@ -1,3 +1,4 @@
+import { parseTenant } from '../accounts/tenant.ts'
 import type { WaitingBatch } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import {
@@ -13,7 +14,7 @@ import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
   batchEmissions, cancelledBatch, checkBatch, type CheckDeps, type CheckedBatch, type EmitDeps,
-  toRequestKind, openIn, listSubmissions, type VerificationBatch,
+  listSubmissions, openIn, type VerificationBatch,
 } from './batch.ts'
 import { NO_PROVIDER } from './checker.ts'
 import type { Submissions } from './provider.ts'
@@ -38,8 +39,8 @@ type BatchDecision = Decision<'verify'>
 const CANCELLATION_POLL_MS = 1_000
 
 /**
- * Retried batches in one call of `decide`. Most are only carried on, or wait for hosts as long as
- * the slowest of them; one after the other they would come back too late.
+ * Retried batches in one call of `decide`. Most have no row that is due, or wait for hosts as long
+ * as the slowest of them; one after the other they would come back too late.
  */
 const RETRIED_MESSAGES = 64
 
@@ -47,11 +48,10 @@ const RETRIED_MESSAGES = 64
 const MAX_ENDED = 10_000
 
 /**
- * Checks verification batches live, with a concurrency limit per service. If the providers of some
- * rows are down, or hosts have put them off, those rows return on `rows.retry`, and the others are
- * finished at once. A message
- * that is not due yet blocks its partition until it is. Messages behind it pass only if their job
- * was cancelled or has ended.
+ * Checks verification batches live, with a concurrency limit per service. Rows whose providers are
+ * down, or that wait for hosts, return on `rows.retry`, and the others are finished at once. A
+ * message that is not due yet blocks its partition until it is. Messages behind it pass only if
+ * their job was cancelled or has ended.
  */
 export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
   const slots = new Map(SERVICE_SLUGS.map(service =>
@@ -133,23 +133,26 @@ Promise<BatchDecision[]> {
 async function decideBatch (message: BatchMessage, { deps, slots, signal }: Running):
 Promise<BatchDecision> {
   const { value } = message
-  const { action, deadlineMs } = await deps.store.batchAction(value.tenant, value.job)
+  const { service, tenant, job } = value
+  const { action, deadlineMs } = await deps.store.batchAction(tenant, job)
   if (action === 'skip') {
     deps.tasks?.record(message, [])
     return { completes: [message], emits: [] }
   }
   failpoint('verify.begun')
   const lane = chooseLane(value.totalRows)
-  await eventLoop.yield(lane, value.tenant)
+  await eventLoop.yield(lane, tenant)
   const read = { value, rows: message.rows(), deadlineMs }
-  const batch: VerificationBatch = deps.check.takesBatches?.(toRequestKind(value)) === true
+  const takesBatches =
+    deps.checker.takesBatches(service as ServiceSlug, parseTenant(tenant).mode)
+  const batch: VerificationBatch = takesBatches
     ? { ...read, submissions: await deps.submissionsOf?.(read) }
     : read
   const checked = action === 'cancelling'
     ? cancelledBatch(batch, deps.clock.now())
     : await inMessageSpan('verify', message.raw, () => inSlot(batch, slots, () =>
       checkBatch(batch, deps, signal)))
-  await eventLoop.yield(lane, value.tenant)
+  await eventLoop.yield(lane, tenant)
   signal.throwIfAborted()
   const emits = batchEmissions(batch, checked, deps)
   const retry = emits.find((emission) => emission.topic === 'rows.retry')
@@ -157,7 +160,6 @@ Promise<BatchDecision> {
   deps.tasks?.record(message, isOver ? [] : listSubmissions(batch, openIn(checked.outcomes)))
   // A batch that ends with its first check has never waited.
   if (isOver && value.attempt === 0) return { completes: [message], emits }
-  const { tenant, job } = value
   const waiting = retry && toWaiting(retry, checked, deps.clock.now())
   return {
     completes: [message],

@@ -284,7 +284,10 @@ type Compared = {
 export async function measureNumbers (): Promise<readonly AccuracyRow[]> {
   const provider = createNumberingPlanProvider(loadRangeData())
   const options = {
-    service: 'phone-validation', signal: new AbortController().signal, deadlineMs: Infinity,
+    service: 'phone-validation',
+    mode: 'live',
+    signal: new AbortController().signal,
+    deadlineMs: Infinity,
   } as const
   const read = await Promise.all(readGooglePhones().map(async (phone): Promise<Compared> => {
     const result = canonicalPhone(phone.e164, undefined)

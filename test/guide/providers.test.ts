@@ -112,7 +112,12 @@ describe('the guide\'s way to WhatsApp and Telegram', () => {
     for (const service of ['whatsapp', 'telegram'] as const) {
       const answers = await createVendorProvider(vendor!).check(
         [{ row: 0, canonical: '+12127365000' }, { row: 1, canonical: '+12127365001' }],
-        { service, signal: new AbortController().signal, deadlineMs: Date.now() + 5_000 })
+        {
+          service,
+          mode: 'live',
+          signal: new AbortController().signal,
+          deadlineMs: Date.now() + 5_000,
+        })
       expect(answers.map(({ row, verdict: { status, reason, fields } }) =>
         [row, status, reason, fields])).toEqual([
         [0, 'valid', 'registered', { [service]: 'true' }],

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ProviderName } from '../../services/jobs/checks.ts'
-import { type CheckResult, createChecker } from '../../services/verify/checker.ts'
+import { Checker, type CheckResult } from '../../services/verify/checker.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../services/verify/providers/http.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
@@ -28,7 +28,7 @@ function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 300_000 }: S
   const read = readHttpProviders(described ?? [batchDescription(vendor.url)])
   expect(read.faults).toEqual([])
   const counted: string[] = []
-  const check = createChecker({
+  const checker = new Checker({
     lists: { whatsapp },
     limits: { ...PROVIDER_LIMITS, timeoutMs, retries: 1 },
     factories: Object.fromEntries(read.providers.map((it) =>
@@ -39,10 +39,11 @@ function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 300_000 }: S
         if (more > 0) counted.push([...Object.values(labels), more].join(' '))
       },
       observe: () => {},
+      watch: () => {},
     },
   })
   const run = (count: number, signal = new AbortController().signal) =>
-    check(numbers(count), { service: 'whatsapp', mode: 'live', signal })
+    checker.check(numbers(count), { service: 'whatsapp', mode: 'live', signal })
   return { run, counted }
 }
 

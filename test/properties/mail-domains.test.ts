@@ -150,6 +150,7 @@ async function verdicts (
   const rows = addresses.map((canonical, row) => ({ row, canonical }))
   const answers = await createEmailDomainProvider({ domains }).check(rows, {
     service: 'email-validation',
+    mode: 'live',
     signal: new AbortController().signal,
     deadlineMs: Date.now() + withinMs,
   })

@@ -5,7 +5,7 @@ import { OPTION_NAMES, optionsPriceMicros } from '../../services/jobs/options.ts
 import {
   createBlock, toRowOutcome, toTallyBlock, withoutVerdict,
 } from '../../services/jobs/results/block.ts'
-import { createChecker } from '../../services/verify/checker.ts'
+import { Checker } from '../../services/verify/checker.ts'
 import { createSandboxProvider } from '../../services/verify/providers/sandbox.ts'
 import { arrived } from '../support/clickhouse/results.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
@@ -71,7 +71,7 @@ async function hitsOf (
 async function checkRows (
   rows: readonly { readonly row: number, readonly live: Answers }[], options: readonly string[]
 ) {
-  const checker = createChecker({
+  const checker = new Checker({
     lists: { 'phone-validation': ['numbering-plan'] },
     limits: PROVIDER_LIMITS,
     factories: {
@@ -86,7 +86,7 @@ async function checkRows (
     },
   })
   const { signal } = new AbortController()
-  const result = await checker(
+  const result = await checker.check(
     rows.map(({ row }) => ({ row, canonical: `+1212736${5000 + row}` })),
     { service: 'phone-validation', mode: 'live', signal, ...options.length > 0 && { options } })
   return result.kind === 'answered' ? result.verdicts : new Map<number, never>()

@@ -13,8 +13,8 @@ import { cellsIn } from '../support/clickhouse/results.ts'
 import { jobClaim } from '../support/jobs.ts'
 import { startJobStore } from '../support/redis/redis.ts'
 import {
-  both, cachedRecord, chunksOf, createManualClock, delivered, downFor, emitted, JOB, rowsOf,
-  tokenFor, VERIFY_SETTINGS,
+  both, cachedRecord, checkerBy, chunksOf, createManualClock, delivered, downFor, emitted, JOB,
+  rowsOf, tokenFor, VERIFY_SETTINGS,
 } from '../support/stage-messages.ts'
 
 const { redis, store, wallet, fundedTenant } = await startJobStore()
@@ -93,7 +93,7 @@ async function start (scenario: Scenario) {
     batch: 25,
   })
   const verify = createVerifyStage({
-    store, cache, check, clock, sleep: clock.sleep, ...VERIFY_SETTINGS,
+    store, cache, checker: checkerBy(check), clock, sleep: clock.sleep, ...VERIFY_SETTINGS,
   })
   const scope = { tenant, service: 'phone-validation', version: '1' } as const
   const record = cachedRecord({ checkedAtMs: startedMs - HOUR_MS })

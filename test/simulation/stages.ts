@@ -18,7 +18,7 @@ import { createNormalizeStage } from '../../services/normalize/main.ts'
 import { createTokenizer } from '../../services/cache/tokens.ts'
 import { type RecordCache, redisRecordCache } from '../../services/cache/cache.ts'
 import { hasOptions, optionsPriceMicros } from '../../services/jobs/options.ts'
-import { downFor } from '../support/stage-messages.ts'
+import { checkerBy, downFor } from '../support/stage-messages.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 import { answersOf, PRICE_LISTS } from './inputs.ts'
 import { jobsOf, oncePer, noMetrics, silent } from './stubs.ts'
@@ -108,7 +108,7 @@ function lookupStage ({ redis, cache, chaos, time, lists }: Shared) {
 /** The clock of the simulation, which its scripts read as well. */
 export const redisLike = { ...clock, stop: () => {} }
 
-/** Of a row that hosts put off. */
+/** Of a row that waits for hosts. */
 const MAX_TRIES = 4
 /** In Redis' own time no lease ends within a run. */
 const NEVER_MS = 3_600_000
@@ -126,7 +126,7 @@ const verifyDepsOn = oncePer((state: Redis) => verifyDeps(config, {
 const leasedCacheOf = oncePer((cache: Redis) => simulatedLeases(redisRecordCache(cache)))
 
 /**
- * The stage `verify`; its provider is down at times, hosts put rows off, and its verdict follows
+ * The stage `verify`; its provider is down at times, rows wait for hosts, and its verdict follows
  * the number.
  */
 function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
@@ -134,7 +134,7 @@ function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
     ...verifyDepsOf(redis, cache),
     retryForMs: chaos.happens(0.3) ? 3 : 60_000,
     hostRetryForMs: chaos.happens(0.3) ? 5 : 60_000,
-    check: async (rows, { isLast = false, options = [] }) => {
+    checker: checkerBy(async (rows, { isLast = false, options = [] }) => {
       await observer.onCall()
       if (chaos.happens(faults.providerDown)) return downFor(rows)
       const verdicts = new Map(
@@ -146,7 +146,7 @@ function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
         verdicts.delete(row)
       }
       return verdicts.size === 0 ? { kind: 'down', open } : { kind: 'answered', verdicts, open }
-    },
+    }),
   }))
 }
 

@@ -6,7 +6,7 @@ import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type { Decision, Emission, Incoming, Stage } from '../../services/runtime/engine/stage.ts'
 import type { CachedRecord } from '../../services/cache/cache.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
-import { type CheckResult, NO_PROVIDER } from '../../services/verify/checker.ts'
+import { type Checker, type CheckResult, NO_PROVIDER } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
 
 export const TENANT = 'org_1.live'
@@ -46,10 +46,15 @@ export const VERIFY_SETTINGS = {
 /** Limits of providers that no test reaches by being slow. */
 export const PROVIDER_LIMITS = {
   timeoutMs: 300_000,
+  attemptTimeoutMs: Infinity,
   concurrency: 4,
   retries: 0,
   breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
 }
+
+/** A checker of rows by a function. */
+export const checkerBy = (check: Checker['check'], isOffline = false) =>
+  ({ check, isOffline: () => isOffline, takesBatches: () => false })
 
 /** The result of a check while no provider is available. */
 export function downFor (rows: readonly ProviderRow[]): CheckResult {

@@ -10,7 +10,7 @@ import {
   CLOSING, greet, requiresUtf8, SmtpChannel, SmtpFault, type SmtpFaultKind, SmtpRefusal,
   throwIfRefused,
 } from './session.ts'
-import type { LaterCheck } from '../provider.ts'
+import type { RetryTime } from '../provider.ts'
 import type { MailHost } from '../providers/mail-domains.ts'
 
 export type SessionSettings = {
@@ -51,8 +51,8 @@ export type Probed = {
   readonly catchAll?: boolean | undefined
   /** What acceptance means at a host whose ways are known, which is not tested for catch-all. */
   readonly acceptance?: 'truthful' | 'accepts_any'
-  /** A later question may have a better result. */
-  readonly retry?: true | LaterCheck
+  /** Another question may have a better result. */
+  readonly retry?: true | RetryTime
 }
 
 /** An address in question. */
@@ -119,10 +119,10 @@ type Ending = {
   readonly unasked: readonly MailboxRow[]
 }
 
-/** Whether a domain accepts any name, and whether a later test may say so. */
+/** Whether a domain accepts any name, and whether another test may say so. */
 type Tested = {
   readonly isCatchAll?: boolean | undefined
-  readonly retry?: true | LaterCheck
+  readonly retry?: true | RetryTime
 }
 
 const BY_FAULT: Readonly<Record<SmtpFaultKind, Mailbox>> = {
@@ -189,7 +189,7 @@ export class Conversation {
   /** Rows that a server refuses that has not accepted anybody yet. */
   readonly #doubtful: Answered[] = []
   /** Domains whose postmaster was asked for, and when to ask again where he was greylisted. */
-  readonly #postmasters = new Map<string, true | LaterCheck>()
+  readonly #postmasters = new Map<string, true | RetryTime>()
   readonly #counts = { asked: 0, verdicts: 0, blocked: 0 }
   /** Aborted when the time of the session is over, or soon after the process stops. */
   #signal = new AbortController().signal

@@ -1,5 +1,5 @@
 import type {
-  CheckOptions, Provider, ProviderAnswer, ProviderRow, ProviderVerdict,
+  ProviderRequest, Provider, ProviderAnswer, ProviderRow, ProviderVerdict,
 } from '../provider.ts'
 import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
 import { literalAddress, type MailDomain, type MailDomains } from './mail-domains.ts'
@@ -59,7 +59,7 @@ function unlessAllowed (mail: MailDomain, domain: string, lists: EmailLists): Ma
 
 /** Queries each domain once. Reserved domains must not appear in queries. */
 async function findAll (
-  domains: MailDomains, rows: readonly ProviderRow[], { deadlineMs, signal }: CheckOptions
+  domains: MailDomains, rows: readonly ProviderRow[], { deadlineMs, signal }: ProviderRequest
 ): Promise<ReadonlyMap<string, MailDomain>> {
   const domainsByName = new Map<string, MailDomain>()
   const queries: Promise<void>[] = []

@@ -8,7 +8,7 @@ import { listColumns } from '../../jobs/results/columns.ts'
 import { eventLoop } from '../../runtime/platform/limits.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import {
-  type CheckOptions, NO_ANSWER, type ProviderAnswer, type ProviderFailure, type ProviderVerdict,
+  type ProviderRequest, NO_ANSWER, type ProviderAnswer, type ProviderFailure, type ProviderVerdict,
   UNCLEAR,
 } from '../provider.ts'
 import { type HttpVendor, VENDOR_COLUMNS, listVendorWords } from './http-vendor.ts'
@@ -20,7 +20,7 @@ type RequestedRow = {
   readonly reference: number
 }
 
-export type Requested = Pick<CheckOptions, 'service' | 'options'> & {
+export type Requested = Pick<ProviderRequest, 'service' | 'options'> & {
   readonly requested: readonly RequestedRow[]
 }
 

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { parseRetryAfter } from '../../../schemas/http/retry-after.ts'
 import {
-  type CheckOptions, NO_ANSWER, NOT_YET, type Provider, type ProviderAnswer, ProviderError,
+  type ProviderRequest, NO_ANSWER, NOT_YET, type Provider, type ProviderAnswer, ProviderError,
   type ProviderFailure, type ProviderRow, type ProviderVerdict, type Submissions,
   type VendorSubmission,
 } from '../provider.ts'
@@ -63,7 +63,7 @@ export function createVendorProvider (vendor: HttpVendor): Provider {
 }
 
 async function checkAtOnce (
-  vendor: HttpVendor, rows: readonly ProviderRow[], { service, options, signal }: CheckOptions
+  vendor: HttpVendor, rows: readonly ProviderRow[], { service, options, signal }: ProviderRequest
 ): Promise<readonly ProviderAnswer[]> {
   const first = randomInt(MAX_REFERENCE)
   const requested = rows.map((row, index) => ({ ...row, reference: first + index }))
@@ -89,7 +89,7 @@ async function checkByTask (
   vendor: BatchVendor,
   { rows, options, provider }: {
     readonly rows: readonly ProviderRow[]
-    readonly options: CheckOptions
+    readonly options: ProviderRequest
     readonly provider: number
   }
 ): Promise<Answers> {

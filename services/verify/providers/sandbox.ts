@@ -4,7 +4,7 @@ import { type ServiceSlug, SERVICE_SLUGS } from '../../topology.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { OPTION_NAMES } from '../../jobs/options.ts'
 import {
-  type CheckOptions, ProviderError, type Provider, type ProviderVerdict,
+  type ProviderRequest, ProviderError, type Provider, type ProviderVerdict,
 } from '../provider.ts'
 
 /** The outcome of a magic input; with `retry` the row has it only after the last retry. */
@@ -146,7 +146,7 @@ function findOutcome (kind: ContactKind, canonical: string): MagicOutcome {
 }
 
 function toVerdict (
-  outcome: MagicOutcome, { service, options }: Pick<CheckOptions, 'service' | 'options'>
+  outcome: MagicOutcome, { service, options }: Pick<ProviderRequest, 'service' | 'options'>
 ): ProviderVerdict {
   const { status, confidence } = outcome
   const isKnown = status === 'valid' || status === 'risky'

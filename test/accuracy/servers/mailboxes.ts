@@ -164,6 +164,7 @@ async function checkAll (
     if (check > 0) await sleep(GREYLIST_SECONDS * 1_000)
     const answers = await provider.check(rows, {
       service: 'email-validation',
+      mode: 'live',
       signal: new AbortController().signal,
       deadlineMs: Date.now() + CALL_MS,
       isFirst: check === 0,

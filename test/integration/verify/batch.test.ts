@@ -3,13 +3,13 @@ import { type CachedRecord, redisRecordCache } from '../../../services/cache/cac
 import {
   checkBatch, type CheckDeps, type VerificationBatch,
 } from '../../../services/verify/batch.ts'
-import {
-  type Checker, type CheckRequest, type CheckResult, NO_PROVIDER,
-} from '../../../services/verify/checker.ts'
-import type { ProviderRow, ProviderVerdict } from '../../../services/verify/provider.ts'
+import { type CheckResult, NO_PROVIDER } from '../../../services/verify/checker.ts'
+import type {
+  CheckRequest, ProviderRow, ProviderVerdict,
+} from '../../../services/verify/provider.ts'
 import { startLockedRedis } from '../../support/redis/redis.ts'
 import {
-  batchOf, cachedRecord, createManualClock, downFor, JOB, QUOTED_AT_MS, TENANT, tokenFor,
+  batchOf, cachedRecord, checkerBy, createManualClock, downFor, JOB, QUOTED_AT_MS, TENANT, tokenFor,
 } from '../../support/stage-messages.ts'
 
 const { redis } = await startLockedRedis()
@@ -62,12 +62,12 @@ function setUp (answer: Answering = answerAll, isOffline = false) {
     sleep: clock.sleep,
     leaseMs: 30_000,
     leasePollMs: 250,
-    check: Object.assign<Checker, Partial<Checker>>(async (rows, request) => {
+    checker: checkerBy(async (rows, request) => {
       events.push('checked')
       calls.push(rows.map(({ canonical }) => canonical))
       requests.push(request)
       return answer(rows)
-    }, { isOffline: () => isOffline }),
+    }, isOffline),
   }
   return { clock, calls, requests, events, stored, deps }
 }

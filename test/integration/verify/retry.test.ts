@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Decision, Emission } from '../../../services/runtime/engine/stage.ts'
-import { createChecker } from '../../../services/verify/checker.ts'
+import { Checker } from '../../../services/verify/checker.ts'
 import {
   type Provider, type ProviderAnswer, ProviderError,
 } from '../../../services/verify/provider.ts'
@@ -25,7 +25,7 @@ type Setting = Parameters<typeof acceptJob>[0] & { readonly retryDelayMs?: numbe
 async function setUp (
   check: Provider['check'], { retryDelayMs = MINUTE_MS, ...terms }: Setting = {}
 ) {
-  const checker = createChecker({
+  const checker = new Checker({
     lists: { 'email-validation': ['email-domain'] },
     limits: PROVIDER_LIMITS,
     factories: {
@@ -35,7 +35,7 @@ async function setUp (
   })
   const job = await acceptJob(terms)
   const { clock, acceptedAtMs } = job
-  const stage = job.start({ check: checker, retryDelayMs })
+  const stage = job.start({ checker, retryDelayMs })
   const decide = async (message: Parameters<typeof stage.decide>[0][number]) => {
     const decisions = await stage.decide([message], signal)
     for (const decision of decisions) await (decision as Decision).afterProduced?.()
@@ -129,27 +129,27 @@ async function hostThat (
   return { ...scenario, asked, run }
 }
 
-const putOffFor = (minutes: number): Answer =>
+const greylistedFor = (minutes: number): Answer =>
   ({ verdict: GREYLISTED, retry: { afterMs: minutes * MINUTE_MS } })
 
 describe('a row that waits for a host', () => {
-  it('is asked once for each time that it is due, and carried on until then', async () => {
+  it('is asked once for each time that it is due, and waits until then', async () => {
     const { asked, run } = await hostThat((at) =>
-      [putOffFor(5), putOffFor(90)][at - 1] ?? { verdict: DELIVERABLE })
+      [greylistedFor(5), greylistedFor(90)][at - 1] ?? { verdict: DELIVERABLE })
     const { summary, retries } = await run()
     expect(asked).toEqual([[0, 0, false], [5, 1, false], [95, 2, false]])
     expect(retries).toBe(95)
     expect(summary).toEqual([[[0], ['deliverable'], [0]], [[1], ['deliverable'], [1]]])
   })
 
-  it('in the queue of its host is asked at every retry, and was not put off', async () => {
+  it('in the queue of its host is asked at every retry, which is no try', async () => {
     const queued = { verdict: LATE, retry: { afterMs: 0 } }
     const { asked, run } = await hostThat((at) => at < 4 ? queued : { verdict: DELIVERABLE })
     await run()
     expect(asked).toEqual([0, 1, 2, 3].map((minute) => [minute, 0, false]))
   })
 
-  it('was not put off while its host takes no more of us', async () => {
+  it('has no try while its host takes no more of us', async () => {
     const forTurn: Answer = {
       verdict: GREYLISTED, retry: { afterMs: 10 * MINUTE_MS, isForTurn: true },
     }
@@ -159,7 +159,7 @@ describe('a row that waits for a host', () => {
   })
 
   it('is asked a last time when hosts have been waited for long enough', async () => {
-    const { asked, run } = await hostThat(() => putOffFor(600))
+    const { asked, run } = await hostThat(() => greylistedFor(600))
     const { summary } = await run()
     expect(asked).toEqual([[0, 0, false], [360, 1, true]])
     expect(summary.at(-1)).toEqual([[1], ['greylisted'], []])
@@ -167,7 +167,7 @@ describe('a row that waits for a host', () => {
 
   it('outlives an outage of its provider', async () => {
     const { asked, run } = await hostThat((at) =>
-      at === 1 ? putOffFor(120) : at < 9 ? 'down' : { verdict: DELIVERABLE })
+      at === 1 ? greylistedFor(120) : at < 9 ? 'down' : { verdict: DELIVERABLE })
     const { summary } = await run()
     expect(asked.map(([minute]) => minute)).toEqual([0, 120, 121, 122, 123, 124, 125, 126, 127])
     expect(summary.at(-1)).toEqual([[1], ['deliverable'], [1]])
@@ -178,7 +178,7 @@ describe('a row that waits for a host', () => {
     [60, [[0, 0, false], [45, 1, false], [60, 2, true]]],
     [2_880, [...Array.from({ length: 64 }, (_, at) => [at * 45, at, false]), [2_880, 64, true]]],
   ])('ends at the deadline of its job after %i minutes', async (minutes, questions) => {
-    const { asked, run } = await hostThat(() => putOffFor(45), {
+    const { asked, run } = await hostThat(() => greylistedFor(45), {
       endWithinMs: minutes * MINUTE_MS, retryDelayMs: 15 * MINUTE_MS,
     })
     const { waitedMs } = await run()
@@ -186,7 +186,7 @@ describe('a row that waits for a host', () => {
   })
 
   it.each([
-    ['without a verdict', putOffFor(5), 'greylisted', [0]],
+    ['without a verdict', greylistedFor(5), 'greylisted', [0]],
     ['a verdict that may get better', { verdict: DELIVERABLE, retry: true } as const, 'deliverable',
       [0, 1]],
   ])('is not asked again after a first check that took until the deadline, and has %s',
@@ -200,7 +200,7 @@ describe('a row that waits for a host', () => {
       expect(summary).toEqual([[[0, 1], ['deliverable', reason], live]])
     })
 
-  it('is asked again if it is put off first as the usual deadline passes', async () => {
+  it('is asked again if it first waits for a host as the usual deadline passes', async () => {
     const scenario = await hostThat(at => {
       if (at === 1) return 'down'
       if (at === 2) scenario.clock.advance(20 * MINUTE_MS)
@@ -212,7 +212,7 @@ describe('a row that waits for a host', () => {
   })
 
   it('of a job whose deadline has passed is asked once', async () => {
-    const { asked, run, clock } = await hostThat(() => putOffFor(5), { endWithinMs: MINUTE_MS })
+    const { asked, run, clock } = await hostThat(() => greylistedFor(5), { endWithinMs: MINUTE_MS })
     clock.advance(2 * MINUTE_MS)
     await run()
     expect(asked).toEqual([[2, 0, true]])
@@ -222,7 +222,7 @@ describe('a row that waits for a host', () => {
     const recorded: unknown[] = []
     const { acceptedAtMs, run, waiting } = await hostThat(async (at) => {
       recorded.push(await waiting())
-      return at === 1 ? putOffFor(5) : { verdict: DELIVERABLE }
+      return at === 1 ? greylistedFor(5) : { verdict: DELIVERABLE }
     })
     await run()
     recorded.push(await waiting())
@@ -239,7 +239,7 @@ describe('a row that waits for a host', () => {
   it('ends free when its job is cancelled, and what is there stays', async () => {
     const scenario = await hostThat(async () => {
       await scenario.cancel()
-      return putOffFor(5)
+      return greylistedFor(5)
     })
     const { summary } = await scenario.run()
     expect(scenario.asked).toHaveLength(1)
@@ -248,7 +248,7 @@ describe('a row that waits for a host', () => {
   })
 
   it('is no outage of a provider', async () => {
-    const waiting = await hostThat((at) => at === 1 ? putOffFor(5) : { verdict: DELIVERABLE })
+    const waiting = await hostThat((at) => at === 1 ? greylistedFor(5) : { verdict: DELIVERABLE })
     await waiting.run()
     const down = await hostThat((at) => at === 1 ? 'down' : { verdict: DELIVERABLE })
     await down.run()

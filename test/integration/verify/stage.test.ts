@@ -1,12 +1,12 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { Decision, Emission } from '../../../services/runtime/engine/stage.ts'
-import type { CheckResult } from '../../../services/verify/checker.ts'
+import type { Checker, CheckResult } from '../../../services/verify/checker.ts'
 import type { VerifyDeps } from '../../../services/verify/stage.ts'
 import { cellsIn } from '../../support/clickhouse/results.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import { upTo } from '../../support/jobs.ts'
 import {
-  bitmapOf, cachedRecord, DEAD, delivered, downFor, emitted, rowsOf, tokenFor,
+  bitmapOf, cachedRecord, checkerBy, DEAD, delivered, downFor, emitted, rowsOf, tokenFor,
 } from '../../support/stage-messages.ts'
 import { startVerify } from './start-verify.ts'
 
@@ -26,7 +26,7 @@ async function setUp (
   } = {}
 ) {
   const state = { isDown: false, running: 0, most: 0 }
-  const check: VerifyDeps['check'] = async (rows, { service }): Promise<CheckResult> => {
+  const check: Checker['check'] = async (rows, { service }): Promise<CheckResult> => {
     await before[service]?.()
     state.most = Math.max(state.most, ++state.running)
     for (let trip = 0; trip < CHECK_TRIPS; trip++) await redis.ping()
@@ -35,7 +35,7 @@ async function setUp (
     return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
   }
   const job = await acceptJob()
-  return { state, ...job, stage: job.start({ check, ...change }) }
+  return { state, ...job, stage: job.start({ checker: checkerBy(check), ...change }) }
 }
 
 const reasonsIn = ({ rows }: Emission<'rows.completed'>) => cellsIn(rows, 'reason')
@@ -107,11 +107,11 @@ describe('verify', () => {
     const turn = Promise.withResolvers<void>()
     const begun: (string | undefined)[] = []
     const { stage, batch, tenant } = await setUp({
-      check: async (rows, request) => {
+      checker: checkerBy(async (rows, request) => {
         begun.push(request.tenant)
         await turn.promise
         return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
-      },
+      }),
     })
     const other = await acceptJob()
     const large = stage.decide(upTo(6).map(row => batch([phone(row)], { batch: row })), signal)

@@ -4,7 +4,7 @@ import type { ProviderName } from '../../../services/jobs/checks.ts'
 import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
-import { type Checker, createChecker } from '../../../services/verify/checker.ts'
+import { Checker } from '../../../services/verify/checker.ts'
 import { readHttpProviders } from '../../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../../services/verify/providers/http.ts'
 import { createVerifyStage, type VerifyDeps } from '../../../services/verify/stage.ts'
@@ -54,7 +54,7 @@ export async function startVerify () {
       /** The names of what was counted. */
       counted,
       /** A stage of `verify` that checks rows so. */
-      start: (deps: Pick<VerifyDeps, 'check'> & Partial<VerifyDeps>) => createVerifyStage({
+      start: (deps: Pick<VerifyDeps, 'checker'> & Partial<VerifyDeps>) => createVerifyStage({
         store,
         cache,
         clock,
@@ -82,7 +82,7 @@ export async function startVerify () {
   const acceptVendorJob = async (vendors: Vendors) => {
     const accepted = await acceptJob()
     const { clock } = accepted
-    const createCheck = readVendors(vendors)
+    const createVendorChecker = readVendors(vendors)
     const tasks = new TasksInFlight()
     const metrics = createMetrics()
     tasks.watch(metrics, () => clock.now())
@@ -93,7 +93,7 @@ export async function startVerify () {
         .filter((line) => line.startsWith('vendor_task')).toSorted(),
       /** A new process of `verify`. */
       start: () => accepted.start({
-        check: createCheck(),
+        checker: createVendorChecker(),
         submissionsOf: redisSubmissions(redis, { ...MESSAGE_KEYS, clock }),
         tasks,
       }),
@@ -102,11 +102,11 @@ export async function startVerify () {
   return { redis, store, cache, acceptJob, acceptVendorJob }
 }
 
-/** Creates the check by these vendors, for each process one. */
+/** Creates the checker by these vendors, for each process one. */
 function readVendors ({ described, lists, second }: Vendors): () => Checker {
   const { providers, faults } = readHttpProviders(described, true)
   if (faults.length > 0) throw new Error(faults.join('; '))
-  return () => createChecker({
+  return () => new Checker({
     lists,
     ...second && { secondLists: second },
     limits: {

@@ -45,6 +45,7 @@ export function request (addresses: readonly string[], withinMs = 300_000) {
     addresses.map((canonical, row) => ({ row, canonical })),
     {
       service: 'email-validation',
+      mode: 'live',
       signal: new AbortController().signal,
       deadlineMs: Date.now() + withinMs,
     },

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { mergeEvidence, packChecks } from '../../../services/cache/evidence.ts'
 import type { ProviderLists } from '../../../services/jobs/checks.ts'
-import { createChecker } from '../../../services/verify/checker.ts'
+import { Checker } from '../../../services/verify/checker.ts'
 import {
-  ProviderError, type Provider, type ProviderAnswer, type ProviderFailure, type ProviderVerdict,
-  type Submissions,
+  type CheckRequest, ProviderError, type Provider, type ProviderAnswer, type ProviderFailure,
+  type ProviderRequest, type ProviderVerdict, type Submissions,
 } from '../../../services/verify/provider.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
@@ -28,7 +28,7 @@ function checkerOf (first: Provider, second: Provider, lists: ProviderLists = {
   whatsapp: ['numbering-plan', 'email-domain'],
 }) {
   const counted: string[] = []
-  const checker = createChecker({
+  const checker = new Checker({
     lists,
     limits: PROVIDER_LIMITS,
     factories: {
@@ -41,6 +41,7 @@ function checkerOf (first: Provider, second: Provider, lists: ProviderLists = {
         if (more > 0) counted.push([name, ...Object.values(labels), more].join(' '))
       },
       observe: () => {},
+      watch: () => {},
     },
   })
   return { checker, counted }
@@ -50,17 +51,17 @@ describe('the checker of live rows', () => {
   it('is offline only if all its providers are', () => {
     const plan = { ...answering(1, []), isOffline: true } as const
     const { checker } = checkerOf(plan, answering(2, []), { whatsapp: ['numbering-plan'] })
-    expect(checker.isOffline?.({ service: 'whatsapp', mode: 'live' })).toBe(true)
-    expect(checker.isOffline?.({ service: 'whatsapp', mode: 'test' })).toBe(false)
-    expect(checker.isOffline?.({ service: 'telegram', mode: 'live' })).toBe(false)
-    expect(checkerOf(plan, answering(2, [])).checker.isOffline?.(live)).toBe(false)
+    expect(checker.isOffline('whatsapp', 'live')).toBe(true)
+    expect(checker.isOffline('whatsapp', 'test')).toBe(false)
+    expect(checker.isOffline('telegram', 'live')).toBe(false)
+    expect(checkerOf(plan, answering(2, [])).checker.isOffline('whatsapp', 'live')).toBe(false)
   })
 
   it('matches answers by row and ignores those for other rows', async () => {
     // A provider that does not say what it checked is a vendor.
     const evidence = packChecks({ vendor: 'passed' })
     const { checker, counted } = checkerOf(answering(1, [4, 9]), answering(2, [3]))
-    expect(await checker(rows, live))
+    expect(await checker.check(rows, live))
       .toEqual({ kind: 'answered', verdicts: new Map([[4, { ...verdict, evidence }]]) })
     expect(counted).toEqual(['provider_checks_total whatsapp 1 valid 1'])
   })
@@ -68,13 +69,14 @@ describe('the checker of live rows', () => {
   it('is down if every provider is, or there is none', async () => {
     const down = failing(1, new ProviderError('unavailable'))
     const rejecting = failing(2, new ProviderError('rejected_input'))
-    expect(await checkerOf(down, rejecting).checker(rows, live)).toMatchObject({ kind: 'down' })
-    expect(await checkerOf(down, rejecting, {}).checker(rows, live)).toMatchObject({ kind: 'down' })
+    for (const { checker } of [checkerOf(down, rejecting), checkerOf(down, rejecting, {})]) {
+      expect(await checker.check(rows, live)).toMatchObject({ kind: 'down' })
+    }
   })
 
   it('rethrows an error that is no ProviderError', async () => {
     const { checker } = checkerOf(failing(1, new TypeError('defect')), answering(2, [3]))
-    await expect(checker(rows, live)).rejects.toThrow('defect')
+    await expect(checker.check(rows, live)).rejects.toThrow('defect')
   })
 })
 
@@ -87,7 +89,7 @@ describe('the fallback between providers', () => {
       return requested.map(({ row }) => ({ row, verdict }))
     }, { maxRows: 3 })
     const { checker } = checkerOf(failingRow3, answering(2, [1, 2, 3]))
-    const spans = await spansOf(() => checker(many, live))
+    const spans = await spansOf(() => checker.check(many, live))
     expect(spans.map(({ name, attributes }) => [name, attributes])).toEqual([
       ['provider ask', { provider: '1', rows: 3, 'error.type': 'unavailable' }],
       ['provider ask', { provider: '1', rows: 2 }],
@@ -99,7 +101,7 @@ describe('the fallback between providers', () => {
     const waiting = provider(1, async (some) =>
       some.map(({ row }) => ({ row, verdict, retry: true })))
     const { checker, counted } = checkerOf(waiting, answering(2, []))
-    expect(await checker(many, live)).toMatchObject({ kind: 'down' })
+    expect(await checker.check(many, live)).toMatchObject({ kind: 'down' })
     expect(counted).toEqual(['provider_checks_total whatsapp 1 retry 5'])
   })
 })
@@ -109,26 +111,25 @@ describe('the policies around a provider', () => {
   beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })
   afterEach(() => { vi.useRealTimers() })
 
-  type Options = Parameters<Provider['check']>[1]
   type Setting = {
     readonly name?: 'sandbox' | 'numbering-plan'
-    readonly limits?: Partial<typeof PROVIDER_LIMITS> & { readonly attemptTimeoutMs?: number }
+    readonly limits?: Partial<typeof PROVIDER_LIMITS>
     readonly provider?: Partial<Provider>
   }
 
   /** One check after another by a provider that gets the number of its call. */
   function policiesOf (
-    answer: (call: number, options: Options) => Promise<void>,
+    answer: (call: number, request: ProviderRequest) => Promise<void>,
     { name = 'numbering-plan', limits, provider: more }: Setting = {}
   ) {
     let calls = 0
     const failures: string[] = []
-    const checker = createChecker({
+    const checker = new Checker({
       lists: { whatsapp: ['numbering-plan'] },
       limits: { ...PROVIDER_LIMITS, concurrency: 2, ...limits },
       factories: Object.fromEntries(['sandbox', 'numbering-plan'].map(it => [it, () =>
-        provider(9, async (_rows, options) => {
-          await answer(++calls, options)
+        provider(9, async (_rows, request) => {
+          await answer(++calls, request)
           return []
         }, more)])),
       metrics: {
@@ -136,12 +137,13 @@ describe('the policies around a provider', () => {
           if (more > 0) failures.push(String(Object.values(labels).at(-1)))
         },
         observe: () => {},
+        watch: () => {},
       },
     })
     const mode = name === 'sandbox' ? 'test' : 'live'
     return {
-      check: async (request: Partial<Parameters<ReturnType<typeof createChecker>>[1]> = {}) =>
-        await checker(rows, { ...live, mode, ...request }),
+      check: async (request: Partial<CheckRequest> = {}) =>
+        await checker.check(rows, { ...live, mode, ...request }),
       calls: () => calls,
       failures,
     }
@@ -304,7 +306,7 @@ describe('what a service sells', () => {
     const { checker } = checkerOf(provider(1, async () =>
       verdicts.map((it, row) => ({ row, verdict: it })), { services: [service] }),
     answering(2, []), { [service]: ['numbering-plan'] })
-    const checked = await checker(verdicts.map((_, row) => ({ row, canonical: `+${row}` })), {
+    const checked = await checker.check(verdicts.map((_, row) => ({ row, canonical: `+${row}` })), {
       service, mode: 'live', signal,
     })
     return checked.kind === 'answered' ? [...checked.verdicts.values()] : []
@@ -379,7 +381,7 @@ function opinionsOf (first: Script, second: Script, secondLists: ProviderLists =
     if (script instanceof ProviderError) throw script
     return its.flatMap(({ row }) => script[row] === undefined ? [] : [{ row, ...script[row] }])
   }, { services: ['email-validation'] })
-  const check = createChecker({
+  const checker = new Checker({
     lists: { 'email-validation': ['email-domain'] },
     secondLists,
     limits: PROVIDER_LIMITS,
@@ -389,6 +391,7 @@ function opinionsOf (first: Script, second: Script, secondLists: ProviderLists =
       'smtp-probe': () => scripted(4, second),
     },
   })
+  const check: Checker['check'] = async (...asked) => await checker.check(...asked)
   return { check, calls }
 }
 

@@ -60,6 +60,7 @@ describe('the provider email-domain', () => {
     new EmailLists({ ...builtInEntries, ...entries })
   const checkOptions = () => ({
     service: 'email-validation',
+    mode: 'live',
     signal: new AbortController().signal,
     deadlineMs: Date.now() + 60_000,
   } as const)

@@ -11,7 +11,10 @@ async function requestOf (more: object, contacts = ['+12127365000', '+4420718387
   const vendor = batchDescription('https://api.example', { request: {}, ...more })
   const rows = contacts.map((canonical, row) => ({ row, canonical }))
   await createVendorProvider(vendor as unknown as HttpVendor).check(rows, {
-    service: 'whatsapp', signal: new AbortController().signal, deadlineMs: Infinity,
+    service: 'whatsapp',
+    mode: 'live',
+    signal: new AbortController().signal,
+    deadlineMs: Infinity,
   }).catch(() => {})
   const [url, { method, body, headers }] = fetched.mock.calls[0] as [string, RequestInit]
   return { url, method, body, headers: Object.fromEntries(new Headers(headers)) }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { VENDOR_PRESETS } from '../../../../services/jobs/checks.ts'
-import { createChecker } from '../../../../services/verify/checker.ts'
+import { Checker } from '../../../../services/verify/checker.ts'
 import { readHttpProviders } from '../../../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../../../services/verify/providers/http.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
@@ -27,7 +27,7 @@ async function check (
   const { providers: [vendor], faults } = readHttpProviders([presetAt(vendors.url, name)], true)
   expect(faults).toEqual([])
   const counted: string[] = []
-  const ask = createChecker({
+  const checker = new Checker({
     lists: { [service]: ['http:1'] },
     limits: PROVIDER_LIMITS,
     factories: { 'http:1': () => createVendorProvider(vendor!) },
@@ -37,9 +37,11 @@ async function check (
         if (more > 0) counted.push(String(Object.values(labels).at(-1)))
       },
       observe: () => {},
+      watch: () => {},
     },
   })
-  const checked = await ask([{ row: 3, canonical }], { service, mode: 'live', options, signal })
+  const checked =
+    await checker.check([{ row: 3, canonical }], { service, mode: 'live', options, signal })
   if (checked.kind !== 'answered') return counted
   const { status, reason, fields } = checked.verdicts.get(3)!
   return [status, reason, fields]

@@ -9,7 +9,7 @@ const never = new AbortController().signal
 
 const check = (service: ServiceSlug, canonicals: readonly string[], signal = never) =>
   provider.check(canonicals.map((canonical, row) => ({ row, canonical })),
-    { service, signal, deadlineMs: 0 })
+    { service, mode: 'live', signal, deadlineMs: 0 })
 const verdict = async (service: ServiceSlug, canonical: string) =>
   (await check(service, [canonical]))[0]?.verdict
 
