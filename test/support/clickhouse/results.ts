@@ -98,7 +98,9 @@ export function blockEmission (
 /** What the tally notes of a block that won these rows of its chunk. */
 export function manifestEntry (block: Completed, won: readonly number[]): ManifestEntry {
   const { chunk, firstRow, inputs, rows } = block
-  return { chunk, firstRow, inputs, digest: blockDigest(block), won: bitmapOf(rows, won) }
+  return {
+    chunk, firstRow, inputs, digest: blockDigest(block), won: bitmapOf(rows, won), order: chunk + 1,
+  }
 }
 
 /** A job that came to its end. */

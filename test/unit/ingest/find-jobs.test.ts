@@ -45,7 +45,13 @@ describe('a job', () => {
     const deps = doubles({
       waitingRows: async (_tenant, job) => {
         asked.push(job)
-        return { rows: 3, reasons: { greylisted: 3 }, lastDueMs: NOW_MS, dueRows: 0 }
+        return {
+          rows: 3,
+          reasons: { greylisted: 3 },
+          lastDueMs: NOW_MS,
+          dueRows: 0,
+          deadlineMs: NOW_MS + 60_000,
+        }
       },
     })
     const { preflight } = jobOf()

@@ -14,8 +14,11 @@ function mergedCells (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly s
   return Array.from({ length: merged.rows }, (_, index) => cellsAt(merged, index))
 }
 
-const entry = (chunk: number, firstRow: number, change: Partial<ManifestEntry> = {}) =>
-  ({ chunk, firstRow, digest: `d${chunk}`, won: bitmapOf(8, [0]), inputs: false, ...change })
+const entry = (
+  chunk: number, firstRow: number, change: Partial<ManifestEntry> = {}
+): ManifestEntry => ({
+  chunk, firstRow, digest: `d${chunk}`, won: bitmapOf(8, [0]), inputs: false, order: 1, ...change,
+})
 
 describe('planJob', () => {
   it('leaves out blocks that won nothing, but for inputs', () => {
@@ -61,6 +64,7 @@ const open = (
     digest: name,
     won: bitmapOf(width, won),
     inputs: inputs !== undefined,
+    order: 1,
   },
   rows: {
     inputs: inputs ?? null,
