@@ -3,7 +3,7 @@ import { StringDecoder } from 'node:string_decoder'
 import { format, isDateFormat } from 'numfmt'
 import sax from 'sax'
 import { fromBufferPromise, type Entry, type ZipFile } from 'yauzl'
-import { foldedName, UnreadableFile } from './csv-format.ts'
+import { csvCell, foldedName, UnreadableFile } from './csv-format.ts'
 
 /** How a workbook is read. */
 export type WorkbookOptions = {
@@ -109,15 +109,12 @@ export async function sheetAsCsv (
   const facts = await readWorkbook(bytes, options, ({ row, cells }) => {
     text += '\r\n'.repeat(row - last - 1)
     last = row
-    text += `${cells.map(quoted).join(',')}\r\n`
+    text += `${cells.map(cell => csvCell(cell)).join(',')}\r\n`
     if (text.length > PIECE_CHARACTERS) flush()
   })
   flush()
   return { ...facts, csv: Buffer.concat(pieces) }
 }
-
-const quoted = (cell: string) =>
-  /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
 
 /** The parts of a workbook, inflated one after the other within one budget. */
 class WorkbookParts {

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { createTokenBuckets, secondsUntil } from '../runtime/platform/limits.ts'
+import { TokenBuckets, secondsUntil } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -275,7 +275,7 @@ function isSuccess (answer: Answer): boolean {
 export function createHostRate (
   perSecond: number, now: () => number = () => performance.now()
 ): (url: string) => number {
-  const hosts = createTokenBuckets(now)
+  const hosts = new TokenBuckets(now)
   const bucket = { capacity: perSecond, seconds: 1 }
   /** When the attempt to a host that was refused last may come again. */
   const retryAtMs = new LRUCache<string, number>({ max: MAX_HOSTS })

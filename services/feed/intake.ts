@@ -11,7 +11,7 @@ import { type MessageMac, REPLAY_OF } from '../runtime/crypto/mac.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
-import { type Capacity, createCapacity, eventLoop } from '../runtime/platform/limits.ts'
+import { Capacity, eventLoop } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import {
@@ -358,7 +358,7 @@ const BUFFERED_BATCHES = 2
  */
 export async function createPartition (deps: PartitionDeps): Promise<Partition> {
   const { signal, buffered } = deps
-  const ofPartition = createCapacity(deps.batchLimits.contacts * BUFFERED_BATCHES)
+  const ofPartition = new Capacity(deps.batchLimits.contacts * BUFFERED_BATCHES)
   const cursors = new Map<string, Cursor>()
   const { read, write, writeDead } = deps.marks
   const guard = new ReplayGuard({ marks: await read(), write, writeDead, now: deps.clock.now })

@@ -11,7 +11,7 @@ import { createDeadLetters } from '../runtime/engine/dead-letters.ts'
 import { createEmitter } from '../runtime/engine/stage.ts'
 import { createMessageMac } from '../runtime/crypto/mac.ts'
 import { watchJobPartitions } from '../runtime/platform/topics.ts'
-import { type Capacity, createCapacity } from '../runtime/platform/limits.ts'
+import { Capacity } from '../runtime/platform/limits.ts'
 import { createLogThrottle } from '../runtime/platform/log.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { feedConfig, type FeedConfig } from './config.ts'
@@ -31,7 +31,7 @@ export function feedDeps (
   config: FeedConfig, connected: Connected
 ): PartnerFeedsDeps & { readonly buffered: Capacity } {
   const { bus, codec, state, clock, gate, log, metrics, fatal, submitter } = connected
-  const buffered = createCapacity(config.MAX_BUFFERED_CONTACTS)
+  const buffered = new Capacity(config.MAX_BUFFERED_CONTACTS)
   const partners = createPartners({
     redis: state,
     keys: connectOrganizationKeys('partners', config, { state, metrics }),

@@ -30,8 +30,7 @@ import { createRoutes } from './routes.ts'
 import { LostResultsError } from '../jobs/results/results.ts'
 import { NotSubmittedError } from '../jobs/submit.ts'
 import {
-  CONNECTION_DEFAULTS, type ConnectionSettings, createPublicLimit, frameworkLimits,
-  type PublicLimit, readClientAddresses,
+  CONNECTION_DEFAULTS, type ConnectionSettings, frameworkLimits, PublicLimit, readClientAddresses,
 } from '../runtime/platform/http-server.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import { createLogThrottle } from '../runtime/platform/log.ts'
@@ -62,7 +61,7 @@ export function createApp (
   { deps, settings, log, connection = CONNECTION_DEFAULTS }: Options
 ): FastifyInstance {
   const proxies = parseNetworks(settings.trustedProxies, 'TRUSTED_PROXIES')
-  const limit = createPublicLimit(connection)
+  const limit = new PublicLimit(connection)
   const app = Fastify({
     ...(log === undefined ? {} : { loggerInstance: log }),
     ...frameworkLimits(connection),

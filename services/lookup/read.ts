@@ -12,7 +12,7 @@ import { type ChunkCoordinates, toCoordinates } from '../jobs/results/block.ts'
 import { contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import type { Incoming } from '../runtime/engine/stage.ts'
 import { InconsistencyError } from '../runtime/platform/errors.ts'
-import { createFairSlots, eventLoop } from '../runtime/platform/limits.ts'
+import { FairSlots, eventLoop } from '../runtime/platform/limits.ts'
 import { withTimeout } from '../runtime/platform/retry.ts'
 import { chooseLane } from '../runtime/platform/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
@@ -292,7 +292,7 @@ const MAX_CREDIT_LOOKUPS = 10
  * lookup of a small job never waits behind a big job, and tenants take turns.
  */
 function withLimit (cache: Pick<RecordCache, 'find'>): RecordCache['find'] {
-  const slots = createFairSlots({ capacity: CONCURRENT_LOOKUPS, maxCredit: MAX_CREDIT_LOOKUPS })
+  const slots = new FairSlots({ capacity: CONCURRENT_LOOKUPS, maxCredit: MAX_CREDIT_LOOKUPS })
   return async (...query) => {
     const [{ tenant }] = query
     const { lookup } = await slots.run({ name: tenant, cost: 1 }, async () => {

@@ -4,8 +4,8 @@ import Fastify, {
 } from 'fastify'
 import { guardConnections, type MinimumThroughput } from '../runtime/platform/peer-guards.ts'
 import {
-  CONNECTION_DEFAULTS, type ConnectionSettings, createDocument, createPublicLimit, frameworkLimits,
-  nodeLimits, readClientAddresses, sendDocument,
+  CONNECTION_DEFAULTS, type ConnectionSettings, createDocument, frameworkLimits, nodeLimits,
+  PublicLimit, readClientAddresses, sendDocument,
 } from '../runtime/platform/http-server.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import { parseNetworks } from '../runtime/platform/networks.ts'
@@ -42,7 +42,7 @@ type Options = {
 export function createPage (options: Options): FastifyInstance {
   const { deps, trustedProxies, log, https, connection = CONNECTION_DEFAULTS } = options
   const proxies = parseNetworks(trustedProxies, 'TRUSTED_PROXIES')
-  const rules = { trustedProxies, limit: createPublicLimit(connection) }
+  const rules = { trustedProxies, limit: new PublicLimit(connection) }
   const secure = { ...https, ...nodeLimits(connection), minVersion: 'TLSv1.2' }
   const app = Fastify({
     ...frameworkLimits(connection),

@@ -10,7 +10,7 @@ import type { ResultRow, ResultsPage } from '../../schemas/api/results.ts'
 import { ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 import { ApiError, type Client, hasEnded, type JobStatusResource } from '../client/client.ts'
 import { resultDisposition } from '../jobs/results/csv.ts'
-import { createFairSlots, FairPool } from '../runtime/platform/limits.ts'
+import { FairSlots, FairPool } from '../runtime/platform/limits.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
 import {
@@ -501,7 +501,7 @@ const CONCURRENT_SUMMARIES = 8
 
 /** The counts of an ended job by country, line type, mail provider and domain, for the script. */
 function summaryRoute (deps: PageDeps): RouteOptions {
-  const slots = createFairSlots({ capacity: CONCURRENT_SUMMARIES, maxCredit: 0 })
+  const slots = new FairSlots({ capacity: CONCURRENT_SUMMARIES, maxCredit: 0 })
   // The results of an ended job do not change.
   const summaries = new LRUCache<string, Promise<JobSummary | undefined>>({ max: MAX_SUMMARIES })
   return customerRoutes(deps)('GET', '/:mode/jobs/:id/summary', {

@@ -24,7 +24,7 @@ import type { Gate } from '../runtime/engine/pause.ts'
 import { type Decision, HeldMessages, type Incoming, type Stage } from '../runtime/engine/stage.ts'
 import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import { createCapacity, createFairSlots, createSerialQueues } from '../runtime/platform/limits.ts'
+import { Capacity, FairSlots, SerialQueues } from '../runtime/platform/limits.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { retry, retryForever, sleep } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
@@ -98,7 +98,7 @@ const TRIES = 3
  */
 export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
   const held = new HeldMessages<Held>()
-  const unpublished = createCapacity(MAX_UNPUBLISHED)
+  const unpublished = new Capacity(MAX_UNPUBLISHED)
   const publish = createPublish(deps)
   const start = (message: Message, feed: JobFeed, signal: AbortSignal) => {
     const job: Held = { raw: message.raw }
@@ -147,8 +147,8 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
 
 /** Publishes jobs: of each partner one at a time, and of all partners up to `batch`. */
 function createPublish (deps: PublishDeps) {
-  const queues = createSerialQueues()
-  const slots = createFairSlots({ capacity: deps.batch, maxCredit: 0 })
+  const queues = new SerialQueues()
+  const slots = new FairSlots({ capacity: deps.batch, maxCredit: 0 })
   const inSlot = (publication: Omit<Publication, 'onStalled'>) => {
     const { promise: stalled, resolve: onStalled } = Promise.withResolvers<void>()
     const ended = Promise.withResolvers<Outcome>()

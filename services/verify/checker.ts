@@ -9,7 +9,7 @@ import {
 import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
 import { hasOptions, optionDate, optionName } from '../jobs/options.ts'
 import {
-  type Bucket, createFairSlots, createTokenBuckets, secondsUntil,
+  type Bucket, FairSlots, TokenBuckets, secondsUntil,
 } from '../runtime/platform/limits.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { sleep } from '../runtime/platform/retry.ts'
@@ -496,7 +496,7 @@ const NEVER = new AbortController().signal
  */
 function withResilience (provider: Provider, limits: ResilienceOptions): Check {
   const rate = new CallRate(limits.rate)
-  const slots = createFairSlots({ capacity: limits.concurrency, maxCredit: limits.concurrency })
+  const slots = new FairSlots({ capacity: limits.concurrency, maxCredit: limits.concurrency })
   let openUntilMs = 0
   const breaker = limits.breaks
     ? createBreaker(limits.breaker, isOpen => {
@@ -599,7 +599,7 @@ const NAME = ''
 
 /** The rate of calls, first come, first served; without a limit only pauses stop calls. */
 class CallRate {
-  readonly #tokens = createTokenBuckets(undefined, 1)
+  readonly #tokens = new TokenBuckets(undefined, 1)
   readonly #buckets: readonly [] | readonly [Bucket]
   #pausedUntilMs = 0
 

@@ -5,7 +5,7 @@ import {
   type Decision, type Emission, type Incoming, inMessageSpan, type Stage,
 } from '../runtime/engine/stage.ts'
 import {
-  boundedCache, createFairSlots, eventLoop, type FairSlots,
+  boundedCache, eventLoop, FairSlots,
 } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { chooseLane } from '../runtime/platform/topics.ts'
@@ -55,7 +55,7 @@ const MAX_ENDED = 10_000
  */
 export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
   const slots = new Map(SERVICE_SLUGS.map(service =>
-    [service, createFairSlots({ capacity: deps.concurrencyOf(service), maxCredit: 1 })]))
+    [service, new FairSlots({ capacity: deps.concurrencyOf(service), maxCredit: 1 })]))
   const ended = boundedCache<true>({ entries: MAX_ENDED })
   return {
     name: 'verify',

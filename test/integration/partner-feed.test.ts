@@ -13,7 +13,7 @@ import type { ReplayOutcome } from '../../services/runtime/engine/dead-letters.t
 import type { OutgoingMessage, RawMessage } from '../../services/runtime/kafka/bus.ts'
 import { createCodec } from '../../services/runtime/kafka/registry.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
-import { createCapacity } from '../../services/runtime/platform/limits.ts'
+import { Capacity } from '../../services/runtime/platform/limits.ts'
 import { eventually } from '../support/eventually.ts'
 import {
   feedDeps, newPartner, partnerKey, SENDER, sealedContact,
@@ -311,7 +311,7 @@ describe('a batch of a feed', () => {
     const { message, deliver, requested, sent, committed } = await createScenario({
       answers: Array(12).fill(refused({ code: 'expired' })),
       change: {
-        batchLimits: { contacts: 2_500, ageMs: 60_000 }, buffered: createCapacity(10_000),
+        batchLimits: { contacts: 2_500, ageMs: 60_000 }, buffered: new Capacity(10_000),
       },
     })
     const all = await Promise.all(Array.from({ length: 2_499 }, (_, offset) => message(offset)))

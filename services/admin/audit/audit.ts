@@ -22,7 +22,7 @@ import { moneyKeys } from '../../money/redis-keys.ts'
 import { type Balance, createOutbox, createTenants, createWallet } from '../../money/wallet.ts'
 import { MissingKeyError } from '../../runtime/crypto/key-ring.ts'
 import { isInfrastructure } from '../../runtime/platform/errors.ts'
-import { createFairSlots } from '../../runtime/platform/limits.ts'
+import { FairSlots } from '../../runtime/platform/limits.ts'
 import type { RedisClient } from '../../runtime/platform/redis.ts'
 import type { DeliveryHistory } from '../../webhooks/deliveries.ts'
 
@@ -175,7 +175,7 @@ async function * readClosedJobs (
 export async function auditPage (deps: AuditDeps, tenant: string, page: readonly ArchivedJob[]) {
   const attempts = await deps.history?.listAll([tenant], page.map(({ job }) => job.id)) ?? []
   const byJob = Map.groupBy(attempts, ({ job }) => job)
-  const slots = createFairSlots({ capacity: MAX_CHUNKS, maxCredit: 0 })
+  const slots = new FairSlots({ capacity: MAX_CHUNKS, maxCredit: 0 })
   return await Promise.all(page.map(archived => {
     const { job } = archived
     return slots.run({ name: tenant, cost: job.chunks }, async () => {

@@ -5,7 +5,7 @@ import type { Submission, Submitter } from '../../jobs/submit.ts'
 import { joinLua, type RedisClient, script } from '../../runtime/platform/redis.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
 import {
-  type Bucket, type Capacity, createCapacity, createSerialQueues, createTokenBuckets, FairPool,
+  type Bucket, Capacity, SerialQueues, TokenBuckets, FairPool,
   type Level, secondsUntil,
 } from '../../runtime/platform/limits.ts'
 import { createLogThrottle, type Log } from '../../runtime/platform/log.ts'
@@ -64,7 +64,7 @@ export class RequestLimiter implements Limiter {
   readonly #now: () => number
   readonly #mayLog: (what: string) => boolean
   /** With the algorithm of `buckets.lua`. */
-  readonly #local: ReturnType<typeof createTokenBuckets>
+  readonly #local: TokenBuckets
   readonly #shared: Readonly<Record<'take' | 'refund' | 'levels', SharedCommand>>
   /** 0 while the shared buckets are available. */
   #retryAtMs = 0
@@ -73,7 +73,7 @@ export class RequestLimiter implements Limiter {
     this.#deps = deps
     this.#now = deps.now ?? (() => performance.now())
     this.#mayLog = createLogThrottle(LOG_INTERVAL_MS, this.#now)
-    this.#local = createTokenBuckets(this.#now)
+    this.#local = new TokenBuckets(this.#now)
     this.#shared = {
       take: sharedCommand(deps, 'take'),
       refund: sharedCommand(deps, 'refund'),
@@ -332,12 +332,12 @@ export function queuePreflights (
   { maxPreflights, maxRows, waitMs, limiter }: PreflightQueueOptions
 ): Submitter {
   const lanes = new Map<string, LaneUse>()
-  const queues = createSerialQueues()
+  const queues = new SerialQueues()
   const queued = async <T>({ tenant, inputs }: Submission, work: () => Promise<T>): Promise<T> => {
     const rows = inputs.length
     const name = `${chooseLane(rows)} ${tenant}`
     const lane = lanes.get(name) ??
-      { requests: 0, running: createCapacity(maxPreflights), rows: createCapacity(maxRows) }
+      { requests: 0, running: new Capacity(maxPreflights), rows: new Capacity(maxRows) }
     lanes.set(name, lane)
     lane.requests += 1
     const late = AbortSignal.timeout(waitMs)
@@ -384,7 +384,7 @@ const READ_RETRY_SECONDS = 2
  * @throws ApiException `rate_limited` when too many wait.
  */
 export function createTenantGate () {
-  const queues = createSerialQueues()
+  const queues = new SerialQueues()
   const requests = new Map<string, number>()
   return async <T>(tenant: string, read: () => Promise<T>): Promise<T> => {
     const before = requests.get(tenant) ?? 0

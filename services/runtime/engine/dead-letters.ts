@@ -2,7 +2,7 @@ import type { OutgoingMessage, Producer, RawMessage, TopicPartition } from '../k
 import { REPLAY_OF } from '../crypto/mac.ts'
 import { UnsendableError } from '../kafka/safe-producer.ts'
 import { FatalError } from '../platform/errors.ts'
-import { createSerialQueues } from '../platform/limits.ts'
+import { SerialQueues } from '../platform/limits.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { withTimeout } from '../platform/retry.ts'
@@ -308,7 +308,7 @@ type AttemptsOptions = {
  * is blamed for another. Without the store nothing is counted.
  */
 export function createAttempts ({ store, process, hasFailed, log }: AttemptsOptions): Attempts {
-  const alone = createSerialQueues()
+  const alone = new SerialQueues()
   const closing = new Set<Promise<void>>()
   let generations = 0
   const attempt = async <T>(action: () => Promise<T>): Promise<T | undefined> => {

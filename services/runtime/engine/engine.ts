@@ -4,7 +4,7 @@ import {
   type RawMessage,
 } from '../kafka/bus.ts'
 import { type Clock, type Sleep, systemClock, withTimeout } from '../platform/retry.ts'
-import { createSerialQueues } from '../platform/limits.ts'
+import { SerialQueues } from '../platform/limits.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { logicalTopic, type Subscription } from '../platform/topics.ts'
@@ -117,7 +117,7 @@ class StageConsumer {
   readonly #steps: Steps
   readonly #process: Process
   readonly #tenants: TenantShares
-  readonly #queues = createSerialQueues()
+  readonly #queues = new SerialQueues()
   #offsets = new Offsets()
   /**
    * Deliveries in progress, with the time when their oldest message was written or due, and

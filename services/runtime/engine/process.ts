@@ -4,7 +4,7 @@ import type { MessagePosition, RawMessage } from '../kafka/bus.ts'
 import { partitionHeadersIn } from '../platform/topics.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import { createFairSlots, type FairSlots } from '../platform/limits.ts'
+import { FairSlots } from '../platform/limits.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { retry, retryForever, type Sleep } from '../platform/retry.ts'
@@ -69,7 +69,7 @@ export class Process {
 
   constructor (deps: ProcessDeps) {
     this.#deps = deps
-    this.#slots = deps.stage.slots && createFairSlots(deps.stage.slots)
+    this.#slots = deps.stage.slots && new FairSlots(deps.stage.slots)
   }
 
   /** Decodes messages, decides them and applies the decisions. */

@@ -1,11 +1,9 @@
 // What the partitions of a consumer group have in work: which messages are pending, and whose turn
 // it is.
 import {
-  measureMessage, type MessagePosition, type RawMessage, type TopicPartition,
+  measureMessage, type MessagePosition, partitionName, type RawMessage, type TopicPartition,
 } from '../kafka/bus.ts'
-import {
-  createFairQueue, createFairShares, type FairQueue, type FairShares,
-} from '../platform/limits.ts'
+import { FairQueue, FairShares } from '../platform/limits.ts'
 import { dueAtMs, readRowCount } from './stage.ts'
 
 /** Offsets are added in ascending order, so the first of `pending` is always the lowest. */
@@ -20,10 +18,11 @@ export class Offsets {
 
   /** Adds messages of one partition, in order, as pending. */
   add (messages: readonly RawMessage[]): void {
-    for (const { topic, partition: number, offset } of messages) {
-      const partition = this.#of({ topic, partition: number }) ??
+    for (const message of messages) {
+      const { offset } = message
+      const partition = this.#of(message) ??
         { pending: new Set<bigint>(), next: offset, committed: offset }
-      this.#partitions.set(`${topic}:${number}`, partition)
+      this.#partitions.set(partitionName(message), partition)
       partition.pending.add(offset)
       partition.next = offset + 1n
     }
@@ -65,8 +64,8 @@ export class Offsets {
     return [...this.#partitions.values()].reduce((sum, { pending }) => sum + pending.size, 0)
   }
 
-  #of ({ topic, partition }: TopicPartition): Partition | undefined {
-    return this.#partitions.get(`${topic}:${partition}`)
+  #of (id: TopicPartition): Partition | undefined {
+    return this.#partitions.get(partitionName(id))
   }
 }
 
@@ -94,7 +93,7 @@ const MAX_CREDIT_ROWS = 25_000
 export function createTenantShares (
   readAhead: ReadAhead, weightOf: TenantShares['weightOf'] = () => 1
 ): TenantShares {
-  const shares = createFairShares(MAX_CREDIT_ROWS)
+  const shares = new FairShares(MAX_CREDIT_ROWS)
   return { shares, rowsInFlight: new RowsInFlight(shares, weightOf), readAhead, weightOf }
 }
 
@@ -110,7 +109,7 @@ export class TenantQueue {
   constructor (tenants: TenantShares, isByTenant: boolean) {
     this.#tenants = tenants
     this.#isByTenant = isByTenant
-    this.#queue = createFairQueue(tenants.shares)
+    this.#queue = new FairQueue(tenants.shares)
   }
 
   add (messages: readonly RawMessage[]): void {

@@ -2,7 +2,7 @@ import type { EachBatchPayload, KafkaMessage, Offsets } from 'kafkajs'
 import { backoffMs, retryForever, sleep, type Sleep, withTimeout } from '../platform/retry.ts'
 import {
   type ConsumeOptions, type Consumption, type FetchedBatch, measureMessage, type MessagePosition,
-  type RawMessage, type TopicPartition,
+  partitionName, type RawMessage, type TopicPartition,
 } from './bus.ts'
 import type { KafkaClient, KafkaConsumer } from './client.ts'
 import { describeAccessError, isTransient, kafkaErrorType } from './connection.ts'
@@ -256,9 +256,9 @@ class Generation {
   enqueue (payload: EachBatchPayload): void {
     if (this.signal.aborted) return
     const { topic, partition } = payload.batch
-    const key = `${topic}|${partition}`
-    const reader = this.#partitions.get(key) ?? new Partition(topic, partition, this)
-    this.#partitions.set(key, reader)
+    const name = partitionName(payload.batch)
+    const reader = this.#partitions.get(name) ?? new Partition({ topic, partition }, this)
+    this.#partitions.set(name, reader)
     reader.enqueue(payload)
   }
 
@@ -286,8 +286,7 @@ type Fetched = EachBatchPayload['batch'] & {
 
 /** Delivers the messages of one partition to `onDelivery`, one delivery at a time. */
 class Partition {
-  readonly #topic: string
-  readonly #partition: number
+  readonly #place: TopicPartition
   readonly #generation: Generation
   #waiting: RawMessage[] = []
   #waitingBytes = 0
@@ -300,9 +299,8 @@ class Partition {
   #latest: EachBatchPayload | undefined
   #running: Promise<void> | undefined
 
-  constructor (topic: string, partition: number, generation: Generation) {
-    this.#topic = topic
-    this.#partition = partition
+  constructor (place: TopicPartition, generation: Generation) {
+    this.#place = place
     this.#generation = generation
   }
 
@@ -362,7 +360,7 @@ class Partition {
 
   async #deliver (signal: AbortSignal): Promise<void> {
     const { commits, options: { consume } } = this.#generation
-    const place = { topic: this.#topic, partition: this.#partition }
+    const place = this.#place
     await consume.onDelivery({
       ...place,
       messages: this.#takeWaiting(),
@@ -378,8 +376,7 @@ class Partition {
   #reject (error: unknown): void {
     const { onUndecodable } = this.#generation.options.consume
     if (onUndecodable === undefined) return this.#generation.fail(error)
-    const place = { topic: this.#topic, partition: this.#partition }
-    onUndecodable(error, { ...place, retry: after => this.#pauseUntil(after) })
+    onUndecodable(error, { ...this.#place, retry: after => this.#pauseUntil(after) })
   }
 
   #takeWaiting (): readonly RawMessage[] {
@@ -463,10 +460,10 @@ class Commits {
   }
 
   /** Commits the next offset to read of a partition, with the next request. */
-  add ({ topic, partition }: TopicPartition, offset: bigint, send: SendCommits): void {
+  add (place: TopicPartition, offset: bigint, send: SendCommits): void {
     if (this.#generation.signal.aborted) return
     this.#send = send
-    this.#pending.set(`${topic}|${partition}`, { topic, partition, offset })
+    this.#pending.set(partitionName(place), { ...place, offset })
     this.#running ??= this.#run()
   }
 

@@ -6,8 +6,8 @@ import { createAdminClient, createKafka, type KafkaAdmin, type KafkaClient } fro
 import { describeAccessError, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, type ConsumerSettings, rawMessage, startConsumer } from './consumer.ts'
 import type { MessageMac } from '../crypto/mac.ts'
-import { createPartitionCounts } from '../platform/topics.ts'
-import { createSafeProducer, createVerifiedProducer, type Partitioning } from './safe-producer.ts'
+import { PartitionCounts } from '../platform/topics.ts'
+import { createVerifiedProducer, type Partitioning, SafeProducer } from './safe-producer.ts'
 import { readToEnd } from './topic-reader.ts'
 import { failedAt, InfrastructureError, storeText } from '../platform/errors.ts'
 import { createLogThrottle } from '../platform/log.ts'
@@ -45,10 +45,10 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
   const { onFatal, mac, log = () => {} } = options
   const settings = { ...consumerDefaults, ...options.settings }
   const { metadataMaxAgeMs } = settings
-  const partitions = createPartitionCounts({ delayMs: AGES_UNTIL_USE * metadataMaxAgeMs })
+  const partitions = new PartitionCounts({ delayMs: AGES_UNTIL_USE * metadataMaxAgeMs })
   const consumers = createCloseables()
   const rethrow = failedAt(storeText('KAFKA_BROKERS', `kafka://${options.brokers.join()}`))
-  const lastValues = createLastValues({
+  const lastValues = new LastValues({
     build: () => client(options, { clientId: `${options.clientId}-last-value` }),
     clientId: options.clientId,
     mac,
@@ -65,7 +65,7 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
     }, error => report(error, 'partitions of topics not read, retrying', { topics }))
     // A broker that does not answer must not delay the end of the process.
     watches.push(() => withTimeout(Promise.all([watch.stop(), admin.close()]), WATCH_STOP_MS))
-    return partitions.of
+    return (topic: string) => partitions.of(topic)
   }
   return {
     consume: async (consume) => {
@@ -103,7 +103,7 @@ function createProducers (
   const producers = new Map<string, Producer>()
   const open = createCloseables()
   const create = (name: string): Producer => {
-    const made = createSafeProducer({
+    const made = new SafeProducer({
       // It rejects after half a minute of retries; the next one discovers the brokers again.
       build: () => createVerifiedProducer(client(options, {
         clientId: `${options.clientId}-${name}`,
@@ -191,43 +191,66 @@ function clientLogLevel (text: string): 'debug' | 'info' | 'warn' {
   return ROUTINE.test(text) ? 'debug' : 'warn'
 }
 
-type LastValues = {
-  /**
-   * The value of the last message with this key; undefined when there is none, or there was a
-   * tombstone. Forged messages are ignored.
-   * @throws InfrastructureError when the topic cannot be read to its end.
-   */
-  readonly find: (topic: string, key: string) => Promise<Buffer | undefined>
-  /** Cancels all searches. */
-  readonly close: () => Promise<void>
-}
-
-type Found = ReadonlyMap<string, Buffer | null>
 type Lookup = PromiseWithResolvers<Buffer | undefined> & {
   readonly topic: string, readonly key: string
+}
+
+type LastValuesOptions = {
+  readonly build: () => KafkaClient
+  readonly clientId: string
+  readonly mac?: MessageMac | undefined
 }
 
 /**
  * Searches topics for the last values of keys. One search runs at a time and covers all requested
  * keys of its topic: after a loss of data, many keys are requested at once.
  */
-function createLastValues (
-  { build, clientId, mac }: {
-    readonly build: () => KafkaClient
-    readonly clientId: string
-    readonly mac?: MessageMac | undefined
-  }
-): LastValues {
-  const closing = new AbortController()
-  let waiting: readonly Lookup[] = []
-  let searching: Promise<void> | undefined
+class LastValues {
+  readonly #options: LastValuesOptions
+  readonly #closing = new AbortController()
+  #waiting: readonly Lookup[] = []
+  #searching: Promise<void> | undefined
 
-  const searchFor = async (lookups: readonly Lookup[], topic: string) => {
+  constructor (options: LastValuesOptions) {
+    this.#options = options
+  }
+
+  /**
+   * The value of the last message with this key; undefined when there is none, or there was a
+   * tombstone. Forged messages are ignored.
+   * @throws InfrastructureError when the topic cannot be read to its end.
+   */
+  find (topic: string, key: string): Promise<Buffer | undefined> {
+    const lookup = { topic, key, ...Promise.withResolvers<Buffer | undefined>() }
+    this.#waiting = [...this.#waiting, lookup]
+    this.#searching ??= Promise.resolve().then(() => this.#searchAll())
+    return lookup.promise
+  }
+
+  /** Cancels all searches. */
+  async close (): Promise<void> {
+    this.#closing.abort(new Error('the search for a value was canceled: the process stops'))
+    await this.#searching
+  }
+
+  async #searchAll (): Promise<void> {
+    for (let [next] = this.#waiting; next !== undefined; [next] = this.#waiting) {
+      const { topic } = next
+      const { same = [], other = [] } = Object.groupBy(this.#waiting, lookup =>
+        lookup.topic === topic ? 'same' : 'other')
+      this.#waiting = other
+      await this.#searchFor(same, topic)
+    }
+    this.#searching = undefined
+  }
+
+  async #searchFor (lookups: readonly Lookup[], topic: string): Promise<void> {
+    const { build, clientId, mac } = this.#options
     const keys = [...new Set(lookups.map(({ key }) => key))]
     const groupId = `${clientId}.last-value.${randomUUID()}`
     try {
       const values = await search(build(), {
-        topic, keys, groupId, mac, signal: closing.signal,
+        topic, keys, groupId, mac, signal: this.#closing.signal,
       })
       for (const { key, resolve } of lookups) resolve(values.get(key) ?? undefined)
     } catch (cause) {
@@ -235,28 +258,6 @@ function createLastValues (
         `search of topic ${topic} for ${keys.length} keys failed`, { cause })
       for (const { reject } of lookups) reject(error)
     }
-  }
-  const work = async () => {
-    for (let [next] = waiting; next !== undefined; [next] = waiting) {
-      const { topic } = next
-      const { same = [], other = [] } = Object.groupBy(waiting, lookup =>
-        lookup.topic === topic ? 'same' : 'other')
-      waiting = other
-      await searchFor(same, topic)
-    }
-    searching = undefined
-  }
-  return {
-    find: (topic, key) => {
-      const lookup = { topic, key, ...Promise.withResolvers<Buffer | undefined>() }
-      waiting = [...waiting, lookup]
-      searching ??= Promise.resolve().then(work)
-      return lookup.promise
-    },
-    close: async () => {
-      closing.abort(new Error('the search for a value was canceled: the process stops'))
-      await searching
-    },
   }
 }
 
@@ -271,7 +272,7 @@ type Search = {
 /** Reads the partitions of these keys from the start to their current end. */
 async function search (
   kafka: KafkaClient, { topic, keys, groupId, mac, signal }: Search
-): Promise<Found> {
+): Promise<ReadonlyMap<string, Buffer | null>> {
   const wanted = new Set(keys)
   const last = new Map<string, Buffer | null>()
   await readToEnd(kafka, {

@@ -46,11 +46,7 @@ const TOO_LARGE = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE']
  * rejection. So this one has one request in flight, requires a key, and discards the client after a
  * rejection. Messages of one partition arrive at least once, in the order of the sends.
  */
-export function createSafeProducer (options: SafeProducerOptions): Producer {
-  return new SafeProducer(options)
-}
-
-class SafeProducer implements Producer {
+export class SafeProducer implements Producer {
   readonly #options: Required<SafeProducerOptions>
   readonly #closing = new AbortController()
   #client: KafkaProducer | undefined

@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { FatalError } from './errors.ts'
-import { createTokenBuckets, retryAfterSeconds, secondsUntil } from './limits.ts'
+import { type Bucket, retryAfterSeconds, secondsUntil, TokenBuckets } from './limits.ts'
 import {
   clientAddress, clientNetwork, LOOPBACK, type Networks, parseNetworks, plainAddress,
 } from './networks.ts'
@@ -195,51 +195,56 @@ const GUARANTEED_PART = 0.05
 const MAX_PUBLIC_CLIENTS = 50_000
 const ALL = 'all'
 
-export type PublicLimit = {
-  /** Counts a request; returns the seconds to wait if the client may send none now, or 0. */
-  readonly take: (address: string) => number
-  /** The seconds to wait if the client may send no request now, or 0. */
-  readonly waitSeconds: (address: string) => number
-  /** Counts the bytes of an answer. */
-  readonly addBytes: (address: string, bytes: number) => void
-}
-
 /**
  * Limits requests without a valid key or session, for each client and for all together. While the
  * limit of all is reached, only clients that have hardly sent any are served.
  */
-export function createPublicLimit (
-  settings: ConnectionSettings, now: () => number = () => performance.now()
-): PublicLimit {
-  const { LIMIT_PUBLIC, LIMIT_PUBLIC_ALL, LIMIT_PUBLIC_SECONDS: seconds } = settings
-  const limits = {
-    client: [{ capacity: LIMIT_PUBLIC, seconds }], all: [{ capacity: LIMIT_PUBLIC_ALL, seconds }],
+export class PublicLimit {
+  readonly #client: readonly Bucket[]
+  readonly #clients: TokenBuckets
+  readonly #shared: readonly Bucket[]
+  readonly #all: TokenBuckets
+  /** A client with more tokens than these is served in any case. */
+  readonly #reserved: number
+
+  constructor (
+    { LIMIT_PUBLIC, LIMIT_PUBLIC_ALL, LIMIT_PUBLIC_SECONDS: seconds }: ConnectionSettings,
+    now: () => number = () => performance.now()
+  ) {
+    this.#client = [{ capacity: LIMIT_PUBLIC, seconds }]
+    this.#clients = new TokenBuckets(now, MAX_PUBLIC_CLIENTS)
+    this.#shared = [{ capacity: LIMIT_PUBLIC_ALL, seconds }]
+    this.#all = new TokenBuckets(now, 1)
+    this.#reserved = LIMIT_PUBLIC * (1 - GUARANTEED_PART)
   }
-  const clients = createTokenBuckets(now, MAX_PUBLIC_CLIENTS)
-  const all = createTokenBuckets(now, 1)
-  const reserved = LIMIT_PUBLIC * (1 - GUARANTEED_PART)
-  const waitSeconds = (address: string): number => {
-    const levels = clients.levels(clientNetwork(address), limits.client)
+
+  /** Counts a request; returns the seconds to wait if the client may send none now, or 0. */
+  take (address: string): number {
+    const seconds = this.waitSeconds(address)
+    if (seconds === 0) this.#count(address, 1)
+    return seconds
+  }
+
+  /** The seconds to wait if the client may send no request now, or 0. */
+  waitSeconds (address: string): number {
+    const levels = this.#clients.levels(clientNetwork(address), this.#client)
     if (levels.some(({ tokens }) => tokens < 1)) return retryAfterSeconds(levels)
-    const allLevels = all.levels(ALL, limits.all)
+    const allLevels = this.#all.levels(ALL, this.#shared)
     if (allLevels.every(({ tokens }) => tokens >= 1)) return 0
-    if (levels.every(({ tokens }) => tokens > reserved)) return 0
-    return Math.max(1, Math.ceil(Math.min(
-      retryAfterSeconds(allLevels), ...levels.map(level => secondsUntil(level, reserved + 1)))))
+    if (levels.every(({ tokens }) => tokens > this.#reserved)) return 0
+    return Math.max(1, Math.ceil(Math.min(retryAfterSeconds(allLevels),
+      ...levels.map(level => secondsUntil(level, this.#reserved + 1)))))
   }
-  const count = (address: string, requests: number) => {
+
+  /** Counts the bytes of an answer. */
+  addBytes (address: string, bytes: number): void {
+    this.#count(address, Math.floor(bytes / PUBLIC_BYTES))
+  }
+
+  #count (address: string, requests: number): void {
     if (requests === 0) return
-    clients.add(clientNetwork(address), limits.client, -requests)
-    all.add(ALL, limits.all, -requests)
-  }
-  return {
-    waitSeconds,
-    take: address => {
-      const seconds = waitSeconds(address)
-      if (seconds === 0) count(address, 1)
-      return seconds
-    },
-    addBytes: (address, bytes) => { count(address, Math.floor(bytes / PUBLIC_BYTES)) },
+    this.#clients.add(clientNetwork(address), this.#client, -requests)
+    this.#all.add(ALL, this.#shared, -requests)
   }
 }
 

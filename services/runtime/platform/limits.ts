@@ -20,13 +20,34 @@ const MAX_BUCKETS = 10_000
  * Token buckets in the memory of this process, several for each name, with the algorithm of
  * `ingest/limits/buckets.lua`. `now` is a monotonic clock, in milliseconds.
  */
-export function createTokenBuckets (
-  now: () => number = () => performance.now(), maxNames = MAX_BUCKETS
-) {
-  const filled = new LRUCache<string, Filled>({ max: maxNames })
-  const fill = (name: string, buckets: readonly Bucket[]): Filled => {
-    const atMs = now()
-    const last = filled.get(name)
+export class TokenBuckets {
+  readonly #now: () => number
+  readonly #filled: LRUCache<string, Filled>
+
+  constructor (now: () => number = () => performance.now(), maxNames = MAX_BUCKETS) {
+    this.#now = now
+    this.#filled = new LRUCache({ max: maxNames })
+  }
+
+  /** Takes a token from every bucket of the name, or none if one of them is empty. */
+  take (name: string, buckets: readonly Bucket[]) {
+    const current = this.#fill(name, buckets)
+    const isTaken = current.levels.every(({ tokens }) => tokens >= 1)
+    return { isTaken, levels: this.#change(name, current, isTaken ? -1 : 0) }
+  }
+
+  /** Adds tokens to every bucket up to its capacity, or takes them, even more than there are. */
+  add (name: string, buckets: readonly Bucket[], count: number): void {
+    this.#change(name, this.#fill(name, buckets), count)
+  }
+
+  levels (name: string, buckets: readonly Bucket[]): readonly Level[] {
+    return this.#fill(name, buckets).levels
+  }
+
+  #fill (name: string, buckets: readonly Bucket[]): Filled {
+    const atMs = this.#now()
+    const last = this.#filled.get(name)
     const elapsedMs = atMs - (last?.atMs ?? atMs)
     const levels = buckets.map((bucket, at) => {
       const { capacity, seconds } = bucket
@@ -36,24 +57,12 @@ export function createTokenBuckets (
     })
     return { atMs, levels }
   }
-  const add = (name: string, { atMs, levels }: Filled, count: number): readonly Level[] => {
+
+  #change (name: string, { atMs, levels }: Filled, count: number): readonly Level[] {
     const after = levels.map(({ bucket, tokens }) =>
       ({ bucket, tokens: Math.min(tokens + count, bucket.capacity) }))
-    filled.set(name, { atMs, levels: after })
+    this.#filled.set(name, { atMs, levels: after })
     return after
-  }
-  return {
-    /** Takes a token from every bucket of the name, or none if one of them is empty. */
-    take: (name: string, buckets: readonly Bucket[]) => {
-      const current = fill(name, buckets)
-      const isTaken = current.levels.every(({ tokens }) => tokens >= 1)
-      return { isTaken, levels: add(name, current, isTaken ? -1 : 0) }
-    },
-    /** Adds tokens to every bucket up to its capacity, or takes them, even more than there are. */
-    add: (name: string, buckets: readonly Bucket[], count: number): void => {
-      add(name, fill(name, buckets), count)
-    },
-    levels: (name: string, buckets: readonly Bucket[]) => fill(name, buckets).levels,
   }
 }
 
@@ -67,33 +76,6 @@ export function retryAfterSeconds (levels: readonly Level[]): number {
   return Math.max(1, ...levels.map(level => Math.ceil(secondsUntil(level, 1))))
 }
 
-export type FairShares = {
-  /** The name with the least use, the first of equals; undefined without names. */
-  readonly next: (names: Iterable<string>) => string | undefined
-  /** Adds the cost of a slot, in any unit, once it is known. */
-  readonly addUsage: (name: string, cost: number) => void
-  /** Whether a name was idle and goes before busy ones. */
-  readonly hasCredit: (name: string) => boolean
-  readonly clear: () => void
-}
-
-/** Items that wait by name, each name first come, first served. */
-export type FairQueue<T> = {
-  readonly add: (name: string, item: T) => void
-  /** The item that `take` would return. */
-  readonly peek: () => T | undefined
-  /** Removes the first item of the allowed name with the least use; by default all are allowed. */
-  readonly take: (isAllowed?: (name: string) => boolean) =>
-  { readonly name: string, readonly item: T } | undefined
-  /** Removes an item that no longer waits. */
-  readonly remove: (name: string, item: T) => void
-  /** The first item of each name. */
-  readonly heads: () => readonly T[]
-  /** Removes all items. */
-  readonly clear: () => readonly T[]
-  readonly isEmpty: () => boolean
-}
-
 const MAX_NAMES = 1_000
 
 /**
@@ -101,79 +83,115 @@ const MAX_NAMES = 1_000
  * that was idle has no debt. It has a credit of up to `maxCredit`, in the unit of the costs: until
  * that is spent it goes before busy names, so a large load hardly delays a small one.
  */
-export function createFairShares (maxCredit = 0): FairShares {
-  const used = new LRUCache<string, number>({ max: MAX_NAMES })
+export class FairShares {
+  readonly #maxCredit: number
+  readonly #used = new LRUCache<string, number>({ max: MAX_NAMES })
   /** The highest use with which a name has had a slot: that of names that are always waiting. */
-  let level = 0
-  const usedBy = (name: string): number =>
-    Math.max(used.get(name) ?? -Infinity, level - maxCredit)
-  return {
-    next: names => {
-      const [first] = [...names].toSorted((one, other) => usedBy(one) - usedBy(other))
-      return first
-    },
-    addUsage: (name, cost) => {
-      const before = usedBy(name)
-      level = Math.max(level, before)
-      used.set(name, before + cost)
-    },
-    hasCredit: name => usedBy(name) < level,
-    clear: () => {
-      used.clear()
-      level = 0
-    },
+  #level = 0
+
+  constructor (maxCredit = 0) {
+    this.#maxCredit = maxCredit
+  }
+
+  /** The name with the least use, the first of equals; undefined without names. */
+  next (names: Iterable<string>): string | undefined {
+    let next: string | undefined
+    let least = Infinity
+    for (const name of names) {
+      const used = this.#usedBy(name)
+      if (next !== undefined && used >= least) continue
+      next = name
+      least = used
+    }
+    return next
+  }
+
+  /** Adds the cost of a slot, in any unit, once it is known. */
+  addUsage (name: string, cost: number): void {
+    const before = this.#usedBy(name)
+    this.#level = Math.max(this.#level, before)
+    this.#used.set(name, before + cost)
+  }
+
+  /** Whether a name was idle and goes before busy ones. */
+  hasCredit (name: string): boolean {
+    return this.#usedBy(name) < this.#level
+  }
+
+  clear (): void {
+    this.#used.clear()
+    this.#level = 0
+  }
+
+  #usedBy (name: string): number {
+    return Math.max(this.#used.get(name) ?? -Infinity, this.#level - this.#maxCredit)
   }
 }
 
-/** An empty queue. The caller adds the usage of what it takes to the shares. */
-export function createFairQueue<T> (shares: FairShares): FairQueue<T> {
-  const queues = new Map<string, T[]>()
-  const heads = () => [...queues.values()].flatMap(([first]) => first === undefined ? [] : [first])
-  return {
-    add: (name, item) => {
-      const queue = queues.get(name)
-      if (queue === undefined) queues.set(name, [item])
-      else queue.push(item)
-    },
-    peek: () => queues.get(shares.next(queues.keys()) ?? '')?.[0],
-    take: (isAllowed = () => true) => {
-      const name = shares.next([...queues.keys()].filter(isAllowed))
-      const queue = queues.get(name ?? '')
-      const item = queue?.shift()
-      if (name === undefined || queue === undefined || item === undefined) return undefined
-      // Moves the name behind those with the same use.
-      queues.delete(name)
-      if (queue.length > 0) queues.set(name, queue)
-      return { name, item }
-    },
-    remove: (name, item) => {
-      const queue = queues.get(name) ?? []
-      const at = queue.indexOf(item)
-      if (at >= 0) queue.splice(at, 1)
-      if (queue.length === 0) queues.delete(name)
-    },
-    heads,
-    clear: () => {
-      const items = [...queues.values()].flat()
-      queues.clear()
-      return items
-    },
-    isEmpty: () => queues.size === 0,
+/**
+ * Items that wait by name, each name first come, first served. The caller adds the usage of what it
+ * takes to the shares.
+ */
+export class FairQueue<T> {
+  readonly #shares: FairShares
+  readonly #queues = new Map<string, T[]>()
+
+  constructor (shares: FairShares) {
+    this.#shares = shares
+  }
+
+  add (name: string, item: T): void {
+    const queue = this.#queues.get(name)
+    if (queue === undefined) this.#queues.set(name, [item])
+    else queue.push(item)
+  }
+
+  /** The item that `take` would return. */
+  peek (): T | undefined {
+    return this.#queues.get(this.#shares.next(this.#queues.keys()) ?? '')?.[0]
+  }
+
+  /** Removes the first item of the allowed name with the least use; by default all are allowed. */
+  take (
+    isAllowed: (name: string) => boolean = () => true
+  ): { readonly name: string, readonly item: T } | undefined {
+    const name = this.#shares.next([...this.#queues.keys()].filter(isAllowed))
+    const queue = this.#queues.get(name ?? '')
+    const item = queue?.shift()
+    if (name === undefined || queue === undefined || item === undefined) return undefined
+    // Moves the name behind those with the same use.
+    this.#queues.delete(name)
+    if (queue.length > 0) this.#queues.set(name, queue)
+    return { name, item }
+  }
+
+  /** Removes an item that no longer waits. */
+  remove (name: string, item: T): void {
+    const queue = this.#queues.get(name) ?? []
+    const at = queue.indexOf(item)
+    if (at >= 0) queue.splice(at, 1)
+    if (queue.length === 0) this.#queues.delete(name)
+  }
+
+  /** The first item of each name. */
+  heads (): readonly T[] {
+    return [...this.#queues.values()].flatMap(([first]) => first === undefined ? [] : [first])
+  }
+
+  /** Removes all items. */
+  clear (): readonly T[] {
+    const items = [...this.#queues.values()].flat()
+    this.#queues.clear()
+    return items
+  }
+
+  isEmpty (): boolean {
+    return this.#queues.size === 0
   }
 }
 
 /** Whom an action is for, and its cost in any unit. */
 export type SlotRequest = { readonly name: string, readonly cost: number }
-
-export type FairSlots = {
-  /**
-   * Runs the action when its cost fits; waiting actions start in the order of fair shares. Rejects
-   * with the reason of the signal if it is aborted before that.
-   */
-  readonly run: <T>(
-    request: SlotRequest, action: () => Promise<T>, signal?: AbortSignal
-  ) => Promise<T>
-}
 
 export type FairSlotsOptions = {
   /** Maximum total cost of the actions in progress, unless a single one costs more. */
@@ -182,104 +200,119 @@ export type FairSlotsOptions = {
   readonly maxCredit: number
 }
 
-type Waiting = { readonly cost: number, readonly start: () => void }
-
 /** Limits the total cost of concurrent actions, and shares the capacity fairly between names. */
-export function createFairSlots ({ capacity, maxCredit }: FairSlotsOptions): FairSlots {
-  const shares = createFairShares(maxCredit)
-  const waiting = createFairQueue<Waiting>(shares)
-  let used = 0
-  const startNext = () => {
-    for (let next = waiting.peek(); next !== undefined; next = waiting.peek()) {
-      if (used > 0 && used + next.cost > capacity) return
-      const taken = waiting.take()
-      if (taken === undefined) return
-      used += taken.item.cost
-      shares.addUsage(taken.name, taken.item.cost)
-      taken.item.start()
+export class FairSlots {
+  readonly #capacity: number
+  readonly #shares: FairShares
+  readonly #waiting: FairQueue<{ readonly cost: number, readonly start: () => void }>
+  #used = 0
+
+  constructor ({ capacity, maxCredit }: FairSlotsOptions) {
+    this.#capacity = capacity
+    this.#shares = new FairShares(maxCredit)
+    this.#waiting = new FairQueue(this.#shares)
+  }
+
+  /**
+   * Runs the action when its cost fits; waiting actions start in the order of fair shares. Rejects
+   * with the reason of the signal if it is aborted before that.
+   */
+  async run<T> (
+    { name, cost }: SlotRequest, action: () => Promise<T>, signal?: AbortSignal
+  ): Promise<T> {
+    signal?.throwIfAborted()
+    await new Promise<void>((resolve, reject) => {
+      const leave = () => {
+        this.#waiting.remove(name, request)
+        reject(signal?.reason)
+        this.#startNext()
+      }
+      const start = () => {
+        signal?.removeEventListener('abort', leave)
+        resolve()
+      }
+      const request = { cost, start }
+      signal?.addEventListener('abort', leave, { once: true })
+      this.#waiting.add(name, request)
+      this.#startNext()
+    })
+    try {
+      return await action()
+    } finally {
+      this.#used -= cost
+      this.#startNext()
     }
   }
-  return {
-    run: async ({ name, cost }, action, signal) => {
-      signal?.throwIfAborted()
-      await new Promise<void>((resolve, reject) => {
-        const leave = () => {
-          waiting.remove(name, request)
-          reject(signal?.reason)
-          startNext()
-        }
-        const start = () => {
-          signal?.removeEventListener('abort', leave)
-          resolve()
-        }
-        const request = { cost, start }
-        signal?.addEventListener('abort', leave, { once: true })
-        waiting.add(name, request)
-        startNext()
-      })
-      try {
-        return await action()
-      } finally {
-        used -= cost
-        startNext()
-      }
-    },
+
+  #startNext (): void {
+    for (let next = this.#waiting.peek(); next !== undefined; next = this.#waiting.peek()) {
+      if (this.#used > 0 && this.#used + next.cost > this.#capacity) return
+      const taken = this.#waiting.take()
+      if (taken === undefined) return
+      this.#used += taken.item.cost
+      this.#shares.addUsage(taken.name, taken.item.cost)
+      taken.item.start()
+    }
   }
 }
 
 /** Runs actions of the same name one at a time, in order. */
-export function createSerialQueues () {
-  const last = new Map<string, Promise<unknown>>()
-  const take = async <T>(name: string, action: () => Promise<T>): Promise<T> => {
-    const before = last.get(name) ?? Promise.resolve()
+export class SerialQueues {
+  readonly #last = new Map<string, Promise<unknown>>()
+
+  async take<T> (name: string, action: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(name) ?? Promise.resolve()
     // A failure rejects only the caller of that action.
     const mine = before.catch(() => {}).then(action)
-    last.set(name, mine)
+    this.#last.set(name, mine)
     try {
       return await mine
     } finally {
-      if (last.get(name) === mine) last.delete(name)
+      if (this.#last.get(name) === mine) this.#last.delete(name)
     }
   }
-  return { take }
 }
 
 /** A counting semaphore for what is in memory. */
-export type Capacity = {
-  readonly take: (count: number) => void
-  readonly release: (count: number) => void
-  readonly used: () => number
+export class Capacity {
+  readonly #limit: number
+  readonly #waiting = new Set<() => void>()
+  #used = 0
+
+  constructor (limit: number) {
+    this.#limit = limit
+  }
+
+  /** It may exceed the limit, because messages arrive in batches. */
+  take (count: number): void {
+    this.#used += count
+  }
+
+  release (count: number): void {
+    this.#used -= count
+    for (const proceed of [...this.#waiting]) proceed()
+  }
+
+  used (): number {
+    return this.#used
+  }
+
   /**
    * Resolves once the use is below the limit by more than `margin`, which is 0 by default, or the
    * signal is aborted.
    */
-  readonly untilFree: (signal: AbortSignal, margin?: () => number) => Promise<void>
-}
-
-/** Capacity for this many. `take` may exceed it, because messages arrive in batches. */
-export function createCapacity (limit: number): Capacity {
-  const waiting = new Set<() => void>()
-  let used = 0
-  return {
-    take: count => { used += count },
-    release: count => {
-      used -= count
-      for (const proceed of [...waiting]) proceed()
-    },
-    used: () => used,
-    untilFree: async (signal, margin = () => 0) => {
-      while (used + margin() >= limit && !signal.aborted) {
-        await new Promise<void>(resolve => {
-          const proceed = () => {
-            waiting.delete(proceed)
-            signal.removeEventListener('abort', proceed)
-            resolve()
-          }
-          waiting.add(proceed)
-          signal.addEventListener('abort', proceed, { once: true })
-        })
-      }
-    },
+  async untilFree (signal: AbortSignal, margin: () => number = () => 0): Promise<void> {
+    while (this.#used + margin() >= this.#limit && !signal.aborted) {
+      await new Promise<void>(resolve => {
+        const proceed = () => {
+          this.#waiting.delete(proceed)
+          signal.removeEventListener('abort', proceed)
+          resolve()
+        }
+        this.#waiting.add(proceed)
+        signal.addEventListener('abort', proceed, { once: true })
+      })
+    }
   }
 }
 
@@ -479,10 +512,10 @@ const MAX_CREDIT_MS = 250
  */
 class EventLoop {
   /** In milliseconds of this thread. */
-  readonly #shares = createFairShares(MAX_CREDIT_MS)
+  readonly #shares = new FairShares(MAX_CREDIT_MS)
   /** The waiting callers by tenant. */
   readonly #waiting = {
-    small: createFairQueue<Resolve>(this.#shares), bulk: createFairQueue<Resolve>(this.#shares),
+    small: new FairQueue<Resolve>(this.#shares), bulk: new FairQueue<Resolve>(this.#shares),
   }
 
   /** The tenant that runs in the current slot. */

@@ -214,8 +214,7 @@ function handleSignals (stop: (exitCode: number) => void, fatal: (error: unknown
 }
 
 type HealthOptions = {
-  /** Listen address; loopback by default. */
-  readonly host?: string
+  readonly host: string
   /** 0 takes a free port. */
   readonly port: number
   readonly ready: () => boolean
@@ -225,7 +224,7 @@ type HealthOptions = {
 
 /** Serves /healthz (200), /readyz (200, or 503 while the service is not ready) and /metrics. */
 async function serveHealth (
-  { host = '127.0.0.1', port, ready, metrics, log }: HealthOptions
+  { host, port, ready, metrics, log }: HealthOptions
 ): Promise<Server> {
   const answer = async (path: string): Promise<readonly [status: number, text: string]> => {
     if (path === '/healthz') return [200, 'ok\n']

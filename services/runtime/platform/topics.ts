@@ -311,43 +311,48 @@ export function partitionsForJob (
   return Number(headers[PREFIX + topic] ?? topology.topics[topic].partitions)
 }
 
-/** How many partitions of each topic producers use. */
-export type PartitionCounts = {
-  /** Records how many partitions a topic has. */
-  readonly update: (topic: string, partitions: number) => void
-  readonly of: (topic: string) => number
-}
-
 type PartitionCount = {
   readonly used: number, readonly partitions: number, readonly sinceMs: number,
 }
 
 /**
- * Uses new partitions of a topic that may grow only when they have been known for a while: by then
- * every consumer reads them. A process that has just started cannot know since when they exist, so
- * it begins with the number of services/topology.ts.
+ * How many partitions of each topic producers use. Uses new partitions of a topic that may grow
+ * only when they have been known for a while: by then every consumer reads them. A process that has
+ * just started cannot know since when they exist, so it begins with the number of
+ * services/topology.ts.
  */
-export function createPartitionCounts (
-  { delayMs, now = () => performance.now() }: {
-    readonly delayMs: number, readonly now?: () => number,
+export class PartitionCounts {
+  readonly #delayMs: number
+  readonly #now: () => number
+  readonly #counts = new Map<string, PartitionCount>()
+
+  constructor (
+    { delayMs, now = () => performance.now() }: {
+      readonly delayMs: number, readonly now?: () => number,
+    }
+  ) {
+    this.#delayMs = delayMs
+    this.#now = now
   }
-): PartitionCounts {
-  const counts = new Map<string, PartitionCount>()
-  const current = (name: string): PartitionCount => {
+
+  /** Records how many partitions a topic has. */
+  update (topic: string, partitions: number): void {
+    const { used, ...before } = this.#current(topic)
+    const sinceMs = before.partitions === partitions ? before.sinceMs : this.#now()
+    this.#counts.set(topic, { used: Math.min(used, partitions), partitions, sinceMs })
+  }
+
+  of (topic: string): number {
+    return this.#current(topic).used
+  }
+
+  #current (name: string): PartitionCount {
     const topic = logicalTopic(name)?.topic
     const isFixed = topic === undefined || whyFixed(name) !== undefined
     // No limit for a topic whose partitions cannot grow.
     const used = isFixed ? Infinity : topology.topics[topic].partitions
-    const count = counts.get(name) ?? { used, partitions: 0, sinceMs: now() }
-    const isDue = count.partitions > 0 && now() - count.sinceMs >= delayMs
+    const count = this.#counts.get(name) ?? { used, partitions: 0, sinceMs: this.#now() }
+    const isDue = count.partitions > 0 && this.#now() - count.sinceMs >= this.#delayMs
     return isDue ? { ...count, used: count.partitions } : count
-  }
-  return {
-    update: (topic, partitions) => {
-      const { used, ...before } = current(topic)
-      const sinceMs = before.partitions === partitions ? before.sinceMs : now()
-      counts.set(topic, { used: Math.min(used, partitions), partitions, sinceMs })
-    },
-    of: topic => current(topic).used,
   }
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { MailHost } from '../providers/mail-domains.ts'
-import { boundedCache, createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
+import { boundedCache, FairQueue, FairShares } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
 import { unlessAborted } from '../../runtime/platform/retry.ts'
 import {
@@ -320,7 +320,7 @@ const domainKey = (exchange: string, domain: string, egress: string) =>
  * customer, so a list of thousands of domains would take all places by its number of queues.
  */
 class Turns {
-  readonly #shares = createFairShares()
+  readonly #shares = new FairShares()
   /** By the tenants with rows in them. */
   readonly #waiting = new Map<string, Set<ExchangeQueue>>()
   readonly #onEmpty: () => void
@@ -409,8 +409,8 @@ export class ExchangeQueue {
   readonly #hosts: MailHosts
   readonly #options: QueueOptions
   readonly #party: Party
-  readonly #shares = createFairShares()
-  readonly #rows = createFairQueue<MailboxRow>(this.#shares)
+  readonly #shares = new FairShares()
+  readonly #rows = new FairQueue<MailboxRow>(this.#shares)
   /** Sessions that wait for a row. */
   readonly #idle = new Set<() => void>()
   #size = 0

@@ -8,7 +8,7 @@ import { sleep, systemClock } from '../../../services/runtime/platform/retry.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../kafka/local-schemas.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
-import { createCapacity } from '../../../services/runtime/platform/limits.ts'
+import { Capacity } from '../../../services/runtime/platform/limits.ts'
 import {
   createPartnerFeed, startPartnerFeeds, type PartnerFeedDeps, type PartnerFeedsDeps,
 } from '../../../services/feed/partner-feeds.ts'
@@ -103,7 +103,7 @@ export function feedDeps (
     isReplay: () => false,
     rejections: { reject: async () => {}, fail: async () => {} },
     isConfigured: () => true,
-    buffered: createCapacity(1_000),
+    buffered: new Capacity(1_000),
     batchLimits: { contacts: limit, ageMs: 3 },
     backpressure: { wallet: createWallet(redis), redis, maxPauseMs: 10, pollMs: 1 },
     pauseAfterMs: 1_000,

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import type { Kafka, ProducerBatch } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
-import { createPartitionCounts } from '../../../../services/runtime/platform/topics.ts'
+import { PartitionCounts } from '../../../../services/runtime/platform/topics.ts'
 import {
   createKafkaBus, type KafkaBusOptions,
 } from '../../../../services/runtime/kafka/kafka-bus.ts'
@@ -194,7 +194,7 @@ function setUp () {
   })
   const verified = createVerifiedProducer(
     { producer } as unknown as Kafka,
-    { partitions: createPartitionCounts({ delayMs: 0 }), metadataMaxAge: 1 })
+    { partitions: new PartitionCounts({ delayMs: 0 }), metadataMaxAge: 1 })
   return { stored, verified }
 }
 
@@ -241,7 +241,7 @@ describe('a message of a topic whose partitions have grown', () => {
     }
     createVerifiedProducer(
       { producer } as unknown as Kafka,
-      { partitions: createPartitionCounts({ delayMs: 60_000 }), metadataMaxAge: 1 })
+      { partitions: new PartitionCounts({ delayMs: 60_000 }), metadataMaxAge: 1 })
     const partitionMetadata = Array.from({ length: 8 }, () => ({ leader: 1 }))
     return (topic: string, key: string, headers = {}) =>
       chosen?.({ topic, partitionMetadata, message: { key, headers } })

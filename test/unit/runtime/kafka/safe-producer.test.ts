@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { OutgoingMessage } from '../../../../services/runtime/kafka/bus.ts'
 import {
-  createSafeProducer, type SafeProducerOptions,
+  SafeProducer, type SafeProducerOptions,
 } from '../../../../services/runtime/kafka/safe-producer.ts'
 
 type Answer = { readonly resolve: () => void, readonly reject: (error: Error) => void }
@@ -35,7 +35,7 @@ function createClients (options: Partial<SafeProducerOptions> = {}) {
   /** Acknowledges that request. */
   const acknowledge = async (index: number, ...values: readonly string[]) =>
     (await request(index, ...values)).resolve()
-  const producer = createSafeProducer({ build, ...options })
+  const producer = new SafeProducer({ build, ...options })
   const send = (text: string, topic = 'rows', signal?: AbortSignal) =>
     producer.send([message(text, topic)], signal)
   return { producer, send, request, acknowledge, requests, counts }

@@ -7,8 +7,8 @@ import { text } from 'node:stream/consumers'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
-  CONNECTION_DEFAULTS, createDocument, createHttpsRule, createPublicLimit, explainListenError,
-  listenAt, sendDocument,
+  CONNECTION_DEFAULTS, createDocument, createHttpsRule, explainListenError, listenAt,
+  PublicLimit, sendDocument,
 } from '../../../../services/runtime/platform/http-server.ts'
 import { root } from '../../../support/sources.ts'
 
@@ -96,7 +96,7 @@ function setUp () {
   const settings = {
     ...CONNECTION_DEFAULTS, LIMIT_PUBLIC: 100, LIMIT_PUBLIC_ALL: 250, LIMIT_PUBLIC_SECONDS: 10,
   }
-  const limit = createPublicLimit(settings, () => clock.ms)
+  const limit = new PublicLimit(settings, () => clock.ms)
   const admitted = (address: string, requests: number) =>
     Array.from({ length: requests }, () => limit.take(address)).filter(wait => wait === 0).length
   return { clock, limit, admitted }

@@ -1,13 +1,13 @@
 import { describe, expect, it, vi } from 'vitest'
 import {
-  createCapacity, createFairSlots, createSerialQueues, createTokenBuckets, FairPool,
+  Capacity, FairSlots, SerialQueues, TokenBuckets, FairPool,
 } from '../../../../services/runtime/platform/limits.ts'
 
 describe('a capacity', () => {
   const never = new AbortController().signal
 
   it('blocks while it is used up', async () => {
-    const capacity = createCapacity(2)
+    const capacity = new Capacity(2)
     await capacity.untilFree(never)
     capacity.take(3)
     let isFree = false
@@ -21,7 +21,7 @@ describe('a capacity', () => {
   })
 
   it('does not block after an abort', async () => {
-    const capacity = createCapacity(1)
+    const capacity = new Capacity(1)
     capacity.take(1)
     const stopping = new AbortController()
     const waiting = capacity.untilFree(stopping.signal)
@@ -30,7 +30,7 @@ describe('a capacity', () => {
   })
 
   it('is free for who uses little of it while another uses as much as is left', async () => {
-    const capacity = createCapacity(10)
+    const capacity = new Capacity(10)
     capacity.take(5)
     const much = capacity.untilFree(never, () => 5)
     await capacity.untilFree(never, () => 4)
@@ -42,8 +42,9 @@ describe('a capacity', () => {
 
 describe('token buckets', () => {
   it('forget the least recently used name above their maximum, which refills it', () => {
-    const { take } = createTokenBuckets(() => 0, 2)
-    const isTaken = (name: string) => take(name, [{ capacity: 1, seconds: 60 }]).isTaken
+    const limits = new TokenBuckets(() => 0, 2)
+    const isTaken = (name: string) =>
+      limits.take(name, [{ capacity: 1, seconds: 60 }]).isTaken
     expect([...'abacab'].map(name => `${name} ${isTaken(name)}`))
       .toEqual(['a true', 'b true', 'a false', 'c true', 'a false', 'b true'])
   })
@@ -51,12 +52,16 @@ describe('token buckets', () => {
 
 describe('serial queues', () => {
   it('run actions of one name in order, others concurrently, even after a failure', async () => {
-    const { take } = createSerialQueues()
+    const queues = new SerialQueues()
     const done: string[] = []
     const gate = Promise.withResolvers<void>()
-    const first = take('a', async () => { await gate.promise; done.push('a1'); throw new Error() })
-    const second = take('a', async () => { done.push('a2') })
-    await take('b', async () => { done.push('b1') })
+    const first = queues.take('a', async () => {
+      await gate.promise
+      done.push('a1')
+      throw new Error()
+    })
+    const second = queues.take('a', async () => { done.push('a2') })
+    await queues.take('b', async () => { done.push('b1') })
     gate.resolve()
     await expect(first).rejects.toThrow()
     await second
@@ -70,7 +75,7 @@ it.each<[string, [name: string, cost: number][], ended: 'ends' | 'fails', number
   ['next to the name with the least use', [['a', 10], ['a', 10], ['b', 10]], 'ends', [0], [0, 2]],
   ['again after a failure', [['a', 10], ['b', 10]], 'fails', [0], [0, 1]],
 ])('fair slots go %s', async (_, actions, ended, before, after) => {
-  const slots = createFairSlots({ capacity: 10, maxCredit: 0 })
+  const slots = new FairSlots({ capacity: 10, maxCredit: 0 })
   const started: number[] = []
   const first = Promise.withResolvers<void>()
   const runs = actions.map(([name, cost], at) => slots.run({ name, cost }, () => {
@@ -87,7 +92,7 @@ it.each<[string, [name: string, cost: number][], ended: 'ends' | 'fails', number
 })
 
 it('fair slots charge nothing for who leaves before a turn', async () => {
-  const slots = createFairSlots({ capacity: 1, maxCredit: 0 })
+  const slots = new FairSlots({ capacity: 1, maxCredit: 0 })
   const started: string[] = []
   const first = Promise.withResolvers<void>()
   const leaving = new AbortController()

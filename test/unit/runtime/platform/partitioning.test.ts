@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createPartitionCounts, partitionHeadersIn, partitionsForJob, watchJobPartitions,
+  PartitionCounts, partitionHeadersIn, partitionsForJob, watchJobPartitions,
 } from '../../../../services/runtime/platform/topics.ts'
 
 const DELAY_MS = 90_000
 
 function setUp () {
   const clock = { nowMs: 0 }
-  const counts = createPartitionCounts({ delayMs: DELAY_MS, now: () => clock.nowMs })
+  const counts = new PartitionCounts({ delayMs: DELAY_MS, now: () => clock.nowMs })
   return { clock, counts }
 }
 
