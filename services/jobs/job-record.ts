@@ -2,7 +2,6 @@ import type { Reason } from '../../schemas/api/verdicts.ts'
 import type { EventType } from '../../schemas/api/webhooks.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
 import { integer } from '../money/wallet.ts'
-import { fullBitmap, has } from '../runtime/platform/bitmap.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import {
   type Job, type JobCounts, type JobStatus, checkLowBalance, type ManifestEntry, type Outcome,
@@ -128,6 +127,7 @@ export function parseJob (tenant: string, fields: JobFields): Job {
     unitPriceMicros: number('unitPriceMicros'),
     chunks: number('chunks'),
     ...fields['feed'] !== undefined && { feed: { partner, partition: integer(partition) } },
+    // Jobs of feeds and of older releases have none.
     ...fields['apiKey'] && { apiKey: fields['apiKey'] },
     ...deadlineIn(fields['deadlineMs']),
     forceFresh: fields['forceFresh'] === '1',
@@ -191,10 +191,11 @@ export function waitingRowsIn (
     const batch = JSON.parse(text) as WaitingBatch
     const counts = Object.entries(batch.reasons) as [Reason, number][]
     for (const [reason, count] of counts) reasons[reason] = (reasons[reason] ?? 0) + count
-    rows += counts.reduce((sum, [, count]) => sum + count, 0)
-    dueRows += batch.dueRows
+    const all = counts.reduce((sum, [, count]) => sum + count, 0)
+    rows += all
+    dueRows += batch.dueRows ?? all
     lastDueMs = Math.max(lastDueMs, batch.lastDueMs)
-    deadlineMs = Math.max(deadlineMs, batch.deadlineMs)
+    deadlineMs = Math.max(deadlineMs, batch.deadlineMs ?? Infinity)
   }
   if (rows === 0) return undefined
   const [atMs, answered] = (pace ?? '').split(' ').map(Number)
@@ -203,7 +204,7 @@ export function waitingRowsIn (
     reasons,
     dueRows,
     lastDueMs,
-    deadlineMs,
+    ...deadlineMs < Infinity && { deadlineMs },
     ...atMs !== undefined && answered !== undefined && { earlier: { atMs, answered } },
   }
 }
@@ -286,7 +287,8 @@ export function toManifest (fields: Readonly<Record<string, Buffer>>): ManifestE
     .filter(([name]) => name.startsWith(BLOCK))
     .map(([name, entry]) => {
       const digest = name.slice(BLOCK.length)
-      return unpackEntry(digest, entry, integer(fields[ORDER + digest]?.toString()))
+      const order = fields[ORDER + digest]?.toString()
+      return unpackEntry(digest, entry, order === undefined ? undefined : integer(order))
     })
     .sort(byChunk)
 }
@@ -312,7 +314,9 @@ const HEADER_BYTES = 9
  * Decodes a manifest entry; see `packed` in common.lua.
  * @throws RangeError when it is too short.
  */
-function unpackEntry (digest: string, packed: Buffer, order: number): ManifestEntry {
+function unpackEntry (
+  digest: string, packed: Buffer, order: ManifestEntry['order']
+): ManifestEntry {
   if (packed.length < HEADER_BYTES) {
     throw new RangeError(
       `the manifest entry ${digest} has ${packed.length} bytes, expected at least ${HEADER_BYTES}`)
@@ -331,10 +335,11 @@ function unpackEntry (digest: string, packed: Buffer, order: number): ManifestEn
  * Bitmap of all rows of a job, least significant bit first: rows that no manifest entry has won.
  */
 export function findUnfinishedRows (totalRows: number, manifest: readonly ManifestEntry[]): Buffer {
-  const open = fullBitmap(totalRows)
+  const open = Buffer.alloc(Math.ceil(totalRows / 8))
+  for (let row = 0; row < totalRows; row += 1) open[row >> 3]! |= 1 << (row & 7)
   for (const { won, firstRow } of manifest) {
     for (let index = 0; index < won.length * 8; index += 1) {
-      if (!has(won, index)) continue
+      if ((won[index >> 3]! & (1 << (index & 7))) === 0) continue
       const row = firstRow + index
       open[row >> 3]! &= ~(1 << (row & 7))
     }

@@ -86,7 +86,7 @@ export function verdictsBody (
  */
 function waitingBody (waiting: WaitingRows, job: Job): WaitingBody {
   const { rows, reasons, dueRows, lastDueMs, earlier } = waiting
-  const { createdAtMs, updatedAtMs, deadlineMs = waiting.deadlineMs, counts } = job
+  const { createdAtMs, updatedAtMs, deadlineMs = waiting.deadlineMs ?? Infinity, counts } = job
   const answered = counts.freshRecords + counts.unknownRecords
   const isMoving = earlier !== undefined && updatedAtMs > earlier.atMs &&
     answered > earlier.answered

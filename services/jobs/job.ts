@@ -73,7 +73,7 @@ export type Job = {
   readonly chunks: number
   /** Only of a feed job. */
   readonly feed?: JobFeed
-  /** Id of the API key that created the job; none for feed jobs. */
+  /** Id of the API key that created the job; none for feed jobs and those of older releases. */
   readonly apiKey?: string
   /** Redis time at which its open rows end without a verdict; only of a job with a deadline. */
   readonly deadlineMs?: number
@@ -141,8 +141,8 @@ export type JobCounts = {
 
 /**
  * Rows by status and reason, such as `valid deliverable`. An original counts together with its
- * duplicates, as in `successRecords` and `failedRecords`, so both have the same sum, unless
- * duplicates were lost: then the verdicts are not known.
+ * duplicates, as in `successRecords` and `failedRecords`, so both have the same sum, unless rows
+ * were counted by an older release, or duplicates were lost: then the verdicts are not known.
  */
 export type VerdictCounts = Readonly<Record<string, number>>
 
@@ -155,8 +155,11 @@ export type ManifestEntry = {
   readonly won: Buffer
   readonly firstRow: number
   readonly inputs: boolean
-  /** Its number, from 1, in the order in which the blocks of the job were counted. */
-  readonly order: number
+  /**
+   * Its number, from 1, in the order in which the blocks of the job were counted; absent if an
+   * older release counted it.
+   */
+  readonly order?: number | undefined
 }
 
 /** Arguments and results of the steps of a job: claim, accept, tally, fail, close. */
@@ -308,15 +311,16 @@ export type WaitingBatch = {
   readonly reasons: Readonly<Partial<Record<Reason, number>>>
   /** Redis time when the last of them is due. */
   readonly lastDueMs: number
-  /** How many are due and wait for their turn. */
-  readonly dueRows: number
-  /** Redis time when they end without an answer. */
-  readonly deadlineMs: number
+  /** How many are due and wait for their turn; absent in records of earlier releases: all. */
+  readonly dueRows?: number | undefined
+  /** Redis time when they end without an answer; absent in records of earlier releases. */
+  readonly deadlineMs?: number | undefined
 }
 
 /** The rows of a job that wait, of all its batches; times are those of its last batch. */
 export type WaitingRows = WaitingBatch & {
   readonly rows: number
+  readonly dueRows: number
   /** How many rows of the job had an answer at a Redis time some minutes ago. */
   readonly earlier?: { readonly atMs: number, readonly answered: number } | undefined
 }

@@ -254,7 +254,7 @@ export function toTombstone (tenant: string, job: string, terms?: TombstoneTerms
   return { topic: topicName('job.keys'), key, value: null, headers }
 }
 
-/** The terms of a tombstone; one that repeats another has only the time of the brokers. */
+/** The terms of a tombstone; those of older releases have only the time of the brokers. */
 export function parseTombstoneTerms (
   { headers, timestampMs }: Pick<RawMessage, 'headers' | 'timestampMs'>
 ): TombstoneTerms {

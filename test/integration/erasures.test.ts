@@ -171,6 +171,6 @@ it('the metrics count erasures by phase until complete, with the age of the olde
   expect((await seriesAt(AT_MS))[0]).toBe('erasures_pending{phase="requested"} 1')
 })
 
-it('a tombstone without a time has that of the brokers', () => {
+it('a tombstone of an older release has the time of the brokers', () => {
   expect(parseTombstoneTerms({ headers: {}, timestampMs: 7 })).toEqual({ atMs: 7, cache: false })
 })

@@ -137,9 +137,11 @@ async function * keepLatest (
     if (!isAuthentic(row)) continue
     const { manifest, header } = row
     const { manifestDigest: _, ...stored } = JSON.parse(row.record) as SignedFields
+    // Records of older releases have no verdicts.
+    const { verdicts = {} } = stored
     const next = {
       // The record is stored just before the job is closed.
-      job: { ...stored, closed: true, header: Buffer.from(header, 'base64') },
+      job: { ...stored, verdicts, closed: true, header: Buffer.from(header, 'base64') },
       manifest: manifest === undefined ? [] : unpackManifest(Buffer.from(manifest, 'base64')),
     }
     if (last !== undefined && last.job.id !== next.job.id) {
@@ -183,7 +185,7 @@ const MAX_ID_MS = 2 ** 48 - 1
 
 /** Packs a manifest for storage: zstd of JSON, one array per entry. */
 function packManifest (manifest: readonly ManifestEntry[]): Buffer {
-  const entries = manifest.map(({ chunk, digest, won, firstRow, inputs, order }) =>
+  const entries = manifest.map(({ chunk, digest, won, firstRow, inputs, order = 0 }) =>
     [chunk, digest, won.toString('base64'), firstRow, inputs ? 1 : 0, order] satisfies PackedEntry)
   return zstdCompressSync(JSON.stringify(entries))
 }
@@ -191,19 +193,19 @@ function packManifest (manifest: readonly ManifestEntry[]): Buffer {
 /** Unpacks a stored manifest. */
 function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
   const entries = JSON.parse(zstdDecompressSync(packed).toString('utf8')) as readonly PackedEntry[]
-  return entries.map(([chunk, digest, won, firstRow, inputs, order]) => ({
+  return entries.map(([chunk, digest, won, firstRow, inputs, order = 0]) => ({
     chunk,
     digest,
     won: Buffer.from(won, 'base64'),
     firstRow,
     inputs: inputs === 1,
-    order,
+    order: order === 0 ? undefined : order,
   }))
 }
 
 type PackedEntry =
   [chunk: number, digest: string, won: string, firstRow: number, inputs: number,
-    order: number]
+    order?: number]
 
 type StoredJob = {
   readonly tenant: string
@@ -279,7 +281,8 @@ const toSignedRecord = (
 ): SignedRecord =>
   ({ table: 'jobs', tenant, id: job, content: JSON.stringify([record, header]) })
 
-type SignedFields = Omit<Job, 'header'> & { readonly manifestDigest: string }
+type SignedFields = Omit<Job, 'header' | 'verdicts'> &
+  { readonly verdicts?: Job['verdicts'], readonly manifestDigest: string }
 
 /** Whether the manifest matches its digest in the signed record. */
 const hasSignedManifest = ({ record, manifest }: StoredJob): boolean => manifest === undefined ||

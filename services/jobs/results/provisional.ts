@@ -26,9 +26,12 @@ export type ResultCursor = {
   readonly prefix: string
 }
 
-/** The blocks of a job in the order in which they were counted; the manifest is by chunk. */
+/**
+ * The blocks of a job in the order in which they were counted, those that an older release counted
+ * first. The manifest is by chunk and digest.
+ */
 export function countedBlocks (manifest: readonly ManifestEntry[]): readonly ManifestEntry[] {
-  return manifest.toSorted((a, b) => a.order - b.order)
+  return manifest.toSorted((a, b) => (a.order ?? 0) - (b.order ?? 0))
 }
 
 /** The position after all rows of the first steps. */

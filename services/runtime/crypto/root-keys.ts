@@ -489,8 +489,8 @@ const VAULT_ADVICE: ReadonlyMap<number, string> = new Map([
 type KnownIds = {
   readonly ids: readonly string[]
   readonly active: string
-  /** What `rootKeyDigest` returns for each value, by id. */
-  readonly digests: Readonly<Record<string, string>>
+  /** What `rootKeyDigest` returns for each value, by id; processes of older releases have none. */
+  readonly digests?: Readonly<Record<string, string>>
 }
 
 /** A running process, and the ids of the root keys in its settings. Never the keys. */
@@ -598,7 +598,7 @@ export function refuseUnknownRootKeys (
   const faults = KEY_CLASSES.flatMap(keyClass => {
     const { activeId, activeDigest } = roots[keyClass]
     const lacking = processesWithout(holders, keyClass, activeId)
-    const others = listNames(holders, keyClass, ({ digests }) =>
+    const others = listNames(holders, keyClass, ({ digests = {} }) =>
       digests[activeId] !== undefined && digests[activeId] !== activeDigest)
     const [setting, activeSetting] = rootKeys[keyClass]
     const start = `${activeSetting} of this command is "${activeId}", but ${setting} of these ` +

@@ -98,9 +98,7 @@ export function blockEmission (
 /** What the tally notes of a block that won these rows of its chunk. */
 export function manifestEntry (block: Completed, won: readonly number[]): ManifestEntry {
   const { chunk, firstRow, inputs, rows } = block
-  return {
-    chunk, firstRow, inputs, digest: blockDigest(block), won: bitmapOf(rows, won), order: chunk + 1,
-  }
+  return { chunk, firstRow, inputs, digest: blockDigest(block), won: bitmapOf(rows, won) }
 }
 
 /** A job that came to its end. */

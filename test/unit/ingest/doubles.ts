@@ -62,14 +62,7 @@ export const closedJob = (more: Partial<Job> = {}): Job => jobOf({
 })
 
 export const MANIFEST: readonly ManifestEntry[] = [
-  {
-    chunk: 0,
-    digest: 'ab'.repeat(32),
-    won: Buffer.of(0xff, 0x03),
-    firstRow: 0,
-    inputs: true,
-    order: 1,
-  },
+  { chunk: 0, digest: 'ab'.repeat(32), won: Buffer.of(0xff, 0x03), firstRow: 0, inputs: true },
 ]
 
 const KEYS: Readonly<Record<string, KeyLookup>> = {

@@ -45,13 +45,7 @@ describe('a job', () => {
     const deps = doubles({
       waitingRows: async (_tenant, job) => {
         asked.push(job)
-        return {
-          rows: 3,
-          reasons: { greylisted: 3 },
-          lastDueMs: NOW_MS,
-          dueRows: 0,
-          deadlineMs: NOW_MS + 60_000,
-        }
+        return { rows: 3, reasons: { greylisted: 3 }, lastDueMs: NOW_MS, dueRows: 0 }
       },
     })
     const { preflight } = jobOf()

@@ -27,8 +27,8 @@ describe('the status resource', () => {
 
   it('shows the deadline, and what waits until then at the latest', () => {
     const atMs = (seconds: number) => Date.parse('2026-08-11T10:00:00.000Z') + seconds * 1_000
-    const waiting = (lastDueMs: number, deadlineMs = atMs(600)) =>
-      ({ rows: 3, reasons: { greylisted: 3 }, lastDueMs, dueRows: 0, deadlineMs })
+    const waiting = (lastDueMs: number) =>
+      ({ rows: 3, reasons: { greylisted: 3 }, lastDueMs, dueRows: 0 })
     const running = endedJob({ ended: false, status: 'verifying', deadlineMs: atMs(60) })
     expect(jobBody(running, header, { waiting: waiting(atMs(5)) })).toMatchObject({
       deadline: '2026-08-11T10:01:00.000Z',
@@ -40,7 +40,8 @@ describe('the status resource', () => {
       .toMatchObject({ estimatedEndAt: '2026-08-11T10:01:00.000Z' })
     expect(jobBody(endedJob(), header, { waiting: waiting(atMs(300)) }).waiting)
       .toMatchObject({ estimatedEndAt: '2026-08-11T10:05:00.000Z' })
-    expect(jobBody(endedJob(), header, { waiting: waiting(atMs(300), atMs(120)) }).waiting)
+    const usual = { ...waiting(atMs(300)), deadlineMs: atMs(120) }
+    expect(jobBody(endedJob(), header, { waiting: usual }).waiting)
       .toMatchObject({ estimatedEndAt: '2026-08-11T10:02:00.000Z' })
   })
 
@@ -57,7 +58,6 @@ describe('the status resource', () => {
         reasons: { timeout: 10_000 },
         lastDueMs: createdAtMs + 90_000,
         dueRows,
-        deadlineMs: Infinity,
         earlier,
       }
       return jobBody(pending(answered), header, { waiting }).waiting?.estimatedEndAt

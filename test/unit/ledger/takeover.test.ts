@@ -95,10 +95,7 @@ function setUp ({ isOwned = false, waits = false } = {}) {
     await redis.hset(moneyKeys(TENANT).wallet, `open:${JOB}`, clock.now() - idleMs)
     await redis.hset(jobKeys(TENANT, JOB).job, 'updatedAtMs', clock.now() - rowsIdleMs)
     if (dueInMs === undefined) return
-    const lastDueMs = clock.now() + dueInMs
-    const waiting = {
-      reasons: { greylisted: 1 }, lastDueMs, dueRows: 0, deadlineMs: lastDueMs + 60_000,
-    }
+    const waiting = { reasons: { greylisted: 1 }, lastDueMs: clock.now() + dueInMs }
     await store.recordWaiting({ tenant: TENANT, job: JOB, batch: { chunk: 0, batch: 0 }, waiting })
   }
   /** The outbox, whose entries have these ages. */

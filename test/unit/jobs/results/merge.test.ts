@@ -14,11 +14,8 @@ function mergedCells (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly s
   return Array.from({ length: merged.rows }, (_, index) => cellsAt(merged, index))
 }
 
-const entry = (
-  chunk: number, firstRow: number, change: Partial<ManifestEntry> = {}
-): ManifestEntry => ({
-  chunk, firstRow, digest: `d${chunk}`, won: bitmapOf(8, [0]), inputs: false, order: 1, ...change,
-})
+const entry = (chunk: number, firstRow: number, change: Partial<ManifestEntry> = {}) =>
+  ({ chunk, firstRow, digest: `d${chunk}`, won: bitmapOf(8, [0]), inputs: false, ...change })
 
 describe('planJob', () => {
   it('leaves out blocks that won nothing, but for inputs', () => {
@@ -64,7 +61,6 @@ const open = (
     digest: name,
     won: bitmapOf(width, won),
     inputs: inputs !== undefined,
-    order: 1,
   },
   rows: {
     inputs: inputs ?? null,
