@@ -416,7 +416,7 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
     untilFree: async () => {
       await ofPartition.untilFree(signal)
       // Another partition has as much memory again, however many contacts this one has.
-      await buffered.untilFree(signal, ofPartition.used)
+      await buffered.untilFree(signal, () => ofPartition.used())
     },
     commit: commits.commit,
   }

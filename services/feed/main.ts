@@ -1,7 +1,7 @@
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { connectSealingKeys } from '../jobs/job-keys.ts'
-import { createOutcomeWaiter, subscribeToJobs } from '../jobs/job-waiter.ts'
+import { OutcomeWaiter, subscribeToJobs } from '../jobs/job-waiter.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitter } from '../jobs/submit.ts'
@@ -112,7 +112,7 @@ async function startFeed (
   const deps = feedDeps(config, { ...connected, submitter, fatal: context.fatal })
   const feeds = startPartnerFeeds(deps)
   const { metrics } = context
-  metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, deps.buffered.used)
+  metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, () => deps.buffered.used())
   for (const state of ['running', 'paused', 'failing'] as const) {
     metrics.watch('feed_partners', { state }, () =>
       [...feeds.states().values()].filter(current => current === state).length)
@@ -131,7 +131,7 @@ async function connectFeedSubmitter (
   // It seals all rows of a job before it is refused.
   const keys = connectSealingKeys(state, 2 * acceptWithinMs)
   const notifications = await subscribeToJobs(openSubscriber(state, { onStop }))
-  const outcomes = createOutcomeWaiter({ store, notifications, clock })
+  const outcomes = new OutcomeWaiter({ store, notifications, clock })
   onStop(() => outcomes.stop())
   const messageCodec = createMessageCodec({ codec, keys })
   const emitter = createEmitter({ messageCodec, producerOf: bus.producer })
