@@ -12,7 +12,6 @@ import { listSubscriptions } from '../runtime/platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
 import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/checks.ts'
 import type { Log } from '../runtime/platform/log.ts'
-import type { RedisClient } from '../runtime/platform/redis.ts'
 import { redisRecordCache } from '../cache/cache.ts'
 import { unmaskExchange } from '../mail/owners.ts'
 import type { FindListedDomains } from './batch.ts'
@@ -25,7 +24,7 @@ import { builtInLists, type CurrentLists, readEmailLists } from './providers/ema
 import { type HttpVendor, readHttpProviders } from './providers/http-vendor.ts'
 import { createVendorProvider } from './providers/http.ts'
 import {
-  createDns, createMailDomains, type MailDomains, redisDomainStore, redisSharedDomains,
+  createDns, createMailDomains, type MailDomainOptions, type MailDomains, redisDomainStore,
 } from './providers/mail-domains.ts'
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
@@ -39,7 +38,14 @@ import { createVerifyStage, type VerifyDeps } from './stage.ts'
 import { redisSubmissions, TasksInFlight } from './submissions.ts'
 
 type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
-  Pick<ServiceContext, 'log' | 'metrics'>
+  Pick<ServiceContext, 'log' | 'metrics' | 'onStop'>
+
+/** What the checks of mail addresses know of domains. */
+type DomainKnowledge = {
+  /** Undefined if DNS_SERVERS is empty: then domains are not checked. */
+  readonly domains: MailDomains | undefined
+  readonly lists: CurrentLists
+}
 
 /** What a session with a mail server may take to end once its time is over. */
 const SESSION_ENDS_MS = 30_000
@@ -49,7 +55,7 @@ const SESSION_ENDS_MS = 30_000
  * a provider that is not configured completely.
  */
 export function verifyDeps (
-  config: VerifyConfig, connected: Connected, parts: FactoryParts = {}
+  config: VerifyConfig, connected: Connected, knowledge: DomainKnowledge
 ): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
   const tasks = new TasksInFlight()
@@ -65,11 +71,11 @@ export function verifyDeps (
       limits: toLimits(config),
       metrics,
       factories: createFactories(config, {
-        ...parts,
+        ...connected,
+        ...knowledge,
         memory: redisHostMemory(cache, {
           leaseMs: config.SMTP_SESSION_TIMEOUT_MS + SESSION_ENDS_MS, onFault: logCacheFault(log),
         }),
-        reporting: { metrics, log },
       }),
     }),
     clock,
@@ -122,15 +128,18 @@ async function startVerify (
     lanes: config.LANES, services: config.SERVICES,
   })
   const onFault = logCacheFault(context.log)
-  const domains = openMailDomains(config, { redis: connected.cache, onFault, lists })
+  const domains = openMailDomains(config, {
+    lists,
+    shared: redisDomainStore(connected.cache, 'mail-domain', onFault),
+    sharedPolicies: redisDomainStore(connected.cache, 'mail-policy', onFault),
+  })
   logDns(domains, context.log).catch(context.fatal)
   logEgresses(config, context.log).catch(context.fatal)
-  const { onStop } = context
   const contactLists = new ContactLists({
     redis: connected.state, keys: connectOrganizationKeys('results', config, connected),
   })
   const stage = createVerifyStage({
-    ...verifyDeps(config, connected, { domains, lists, onStop }),
+    ...verifyDeps(config, { ...connected, onStop: context.onStop }, { domains, lists }),
     findListedDomains: domains && createFindListedDomains(domains, contactLists),
   })
   const { cachedPolicy } = createOrganizations(connected.state)
@@ -166,24 +175,15 @@ function createFindListedDomains (
 const SECOND_MS = 1_000
 
 /** What providers are made of beside the configuration. */
-type FactoryParts = {
-  /** As configured if left out. */
-  readonly domains?: MailDomains | undefined
-  /** Those of the release if left out. */
-  readonly lists?: CurrentLists | undefined
-  /** Needed by smtp-probe. */
-  readonly memory?: HostMemory
-  readonly reporting?: Pick<ServiceContext, 'metrics' | 'log'>
-  /** Without it, sessions with mail servers end with the process. */
-  readonly onStop?: ServiceContext['onStop'] | undefined
+type FactoryParts = DomainKnowledge & Pick<ServiceContext, 'metrics' | 'log' | 'onStop'> & {
+  readonly memory: HostMemory
 }
 
 /**
  * Factories for the built-in providers, presets and those in HTTP_PROVIDERS. A provider loads its
  * data when it is created.
  */
-export function createFactories (config: VerifyConfig, parts: FactoryParts = {}): Factories {
-  const { domains = openMailDomains(config), lists } = parts
+export function createFactories (config: VerifyConfig, parts: FactoryParts): Factories {
   const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
     [`http:${vendor.id}`, () => createVendorProvider(vendor)] as const)
   const presets = [...VENDOR_PRESETS].map(([name, preset]) =>
@@ -191,8 +191,8 @@ export function createFactories (config: VerifyConfig, parts: FactoryParts = {})
   return {
     'numbering-plan': () => createNumberingPlanProvider(loadRangeData()),
     sandbox: () => createSandboxProvider(),
-    'email-domain': () => createEmailDomainProvider({ domains, ...(lists && { lists }) }),
-    'smtp-probe': () => smtpProbeProvider(config, { ...parts, domains }),
+    'email-domain': () => createEmailDomainProvider(parts),
+    'smtp-probe': () => smtpProbeProvider(config, parts),
     ...Object.fromEntries([...described, ...presets]),
   }
 }
@@ -219,14 +219,13 @@ const missingProbe = (setting: string) => new RangeError(`smtp-probe needs ${set
  * @throws RangeError if a required one is empty.
  */
 function smtpProbeProvider (config: VerifyConfig, parts: FactoryParts) {
-  const { domains, memory, lists, reporting, onStop } = parts
+  const { domains, memory, lists, metrics, log, onStop } = parts
   const pool = createEgressPool(describedEgresses(config).map(described => createEgress(described, {
     port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS,
   })))
   if (pool.all.length === 0) throw missingProbe('SMTP_HELO or SMTP_EGRESS')
   if (domains === undefined) throw missingProbe('DNS_SERVERS')
-  if (memory === undefined) throw missingProbe('REDIS_CACHE_URL')
-  if (reporting !== undefined) reportOwners(memory, reporting)
+  reportOwners(memory, { metrics, log })
   const hosts = new MailHosts({
     memory,
     pool,
@@ -242,28 +241,21 @@ function smtpProbeProvider (config: VerifyConfig, parts: FactoryParts) {
     sessionTimeoutMs: config.SMTP_SESSION_TIMEOUT_MS,
     idleMs: config.SMTP_IDLE_MS,
     restMs: config.SMTP_REST_SECONDS * SECOND_MS,
-    metrics: reporting?.metrics,
+    metrics,
   })
-  onStop?.(() => hosts.stop())
+  onStop(() => hosts.stop())
   return createSmtpProbeProvider({
     domains,
     hosts,
-    ...(lists && { lists }),
+    lists,
     firstTimeoutMs: config.SMTP_FIRST_TIMEOUT_MS,
     laterTimeoutMs: config.SMTP_LATER_TIMEOUT_MS,
   })
 }
 
-/** Redis to share results of domains between processes, and what gets its errors. */
-type Sharing = {
-  readonly redis: RedisClient
-  readonly onFault: (error: unknown) => void
-  readonly lists: CurrentLists
-}
-
 /** Undefined if DNS_SERVERS is empty: then domains are not checked. */
 export function openMailDomains (
-  config: VerifyConfig, sharing?: Sharing
+  config: VerifyConfig, parts: Pick<MailDomainOptions, 'lists' | 'shared' | 'sharedPolicies'>
 ): MailDomains | undefined {
   if (config.DNS_SERVERS?.length === 0) return undefined
   const dns = createDns({
@@ -275,13 +267,7 @@ export function openMailDomains (
     keepMs: config.DNS_CACHE_SECONDS * SECOND_MS,
     keepNegativeMs: config.DNS_NEGATIVE_CACHE_SECONDS * SECOND_MS,
     maxDomains: config.DNS_CACHE_DOMAINS,
-    ...(sharing === undefined
-      ? {}
-      : {
-          shared: redisSharedDomains(sharing.redis, sharing),
-          sharedPolicies: redisDomainStore(sharing.redis, 'mail-policy', sharing),
-          lists: sharing.lists,
-        }),
+    ...parts,
     ...(config.SMTP_ALLOW_PRIVATE ? { isReachable: () => true } : {}),
   })
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { type RecordCache, redisRecordCache } from '../../services/cache/cache.ts'
 import { packChecks } from '../../services/cache/evidence.ts'
 import { buildKeyPrefix } from '../../services/cache/tokens.ts'
-import { redisSharedDomains } from '../../services/verify/providers/mail-domains.ts'
+import { redisDomainStore } from '../../services/verify/providers/mail-domains.ts'
 import { startRedis } from '../support/redis/redis.ts'
 import { cachedRecord } from '../support/stage-messages.ts'
 
@@ -218,31 +218,24 @@ describe('offers in Redis', () => {
 })
 
 describe('results of mail domains in Redis', () => {
-  const domains = redisSharedDomains(redis, { onFault })
+  const domains = redisDomainStore(redis, 'mail-domain', onFault)
 
   it('are found until they expire, under a digest of the domain', async () => {
     expect(await domains.read('plain.org')).toBeUndefined()
-    await domains.write('plain.org', { kind: 'accepts', exchange: 'mx.*1.org', ttlMs: LEASE_MS })
+    await domains.write('plain.org', 'accepts mx.*1.org', LEASE_MS)
     const found = await domains.read('plain.org')
-    expect(found).toEqual({ kind: 'accepts', exchange: 'mx.*1.org', ttlMs: expect.any(Number) })
+    expect(found).toEqual({ text: 'accepts mx.*1.org', ttlMs: expect.any(Number) })
     expect(found?.ttlMs).toBeGreaterThan(0)
     expect(found?.ttlMs).toBeLessThanOrEqual(LEASE_MS)
     const [key = '', ...others] = await redis.keys('mail-domain:*')
     expect([others, key.includes('plain')]).toEqual([[], false])
-    // Nothing that is not a result, nor one of a release that stored no exchange.
-    for (const text of ['anything', 'accepts', '']) {
-      await redis.set(key, text, 'KEEPTTL')
-      expect(await domains.read('plain.org')).toBeUndefined()
-    }
-    await domains.write('plain.org', { kind: 'refuses', ttlMs: LEASE_MS })
-    expect(await domains.read('plain.org')).toEqual({ kind: 'refuses', ttlMs: expect.any(Number) })
   })
 
   it('are missing while Redis is unavailable', async () => {
     const faults: unknown[] = []
     const closed = redis.duplicate({ enableOfflineQueue: false, lazyConnect: true })
-    const cut = redisSharedDomains(closed, { onFault: error => faults.push(error) })
-    await cut.write('plain.org', { kind: 'refuses', ttlMs: LEASE_MS })
+    const cut = redisDomainStore(closed, 'mail-domain', error => faults.push(error))
+    await cut.write('plain.org', 'refuses', LEASE_MS)
     expect(await cut.read('plain.org')).toBeUndefined()
     expect(faults).toHaveLength(2)
   })

@@ -9,7 +9,9 @@ import { accepts, codingFor, preferred } from '../../services/ingest/response.ts
 import { inspectJson } from '../../services/ingest/json-text.ts'
 import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/results/csv.ts'
 import { readTable } from '../../services/verify/providers/http-answer.ts'
-import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'
+import {
+  builtInLists, ENTRY_OF, readList,
+} from '../../services/verify/providers/email-lists.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
 import { SenderPolicies } from '../../services/verify/providers/sender-policies.ts'
 import { spfPolicy } from '../../services/verify/mailboxes/spf.ts'
@@ -391,7 +393,13 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
         mailExchanges: async () => ({ kind: 'found', records }),
         addresses: async () => ({ kind: 'found', records: hosts }),
         texts: async () => ({ kind: 'none' }),
-      }, { keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 10, isReachable: () => true })
+      }, {
+        keepMs: 60_000,
+        keepNegativeMs: 5_000,
+        maxDomains: 10,
+        lists: () => builtInLists,
+        isReachable: () => true,
+      })
       return await domains.hosts('example.com')
     },
     shapes: {

@@ -2,11 +2,12 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createEmailDomainProvider } from '../../services/verify/providers/email.ts'
 import {
-  createDns, createMailDomains, type DnsOptions, type MailDomain, type SharedDomains,
+  createDns, createMailDomains, type DnsOptions,
 } from '../../services/verify/providers/mail-domains.ts'
+import type { DomainStore } from '../../services/verify/providers/sender-policies.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
-import { createPatientDns } from '../support/mail/smtp-probe.ts'
+import { createPatientDns, lists } from '../support/mail/smtp-probe.ts'
 
 const host: Zone = { a: ['93.184.215.14'] }
 const mx = (...hosts: string[]): Zone =>
@@ -129,15 +130,15 @@ beforeEach(() => {
   nowMs = 1_000
 })
 
-type DomainsOptions = Partial<DnsOptions> & { readonly shared?: SharedDomains }
+type DomainsOptions = Partial<DnsOptions> & { readonly shared?: DomainStore }
 
 function domainsOf ({ shared, ...more }: DomainsOptions = {}) {
   const isOwn = more.servers !== undefined || more.timeoutMs !== undefined
   const dns = isOwn
     ? createDns({ servers: [server.address], timeoutMs: 300, concurrency: 16, ...more })
     : createPatientDns(server)
-  const times = { keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 1_000 }
-  return createMailDomains(dns, { ...times, now: () => nowMs, ...shared && { shared } })
+  const options = { keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 1_000, lists }
+  return createMailDomains(dns, { ...options, now: () => nowMs, ...shared && { shared } })
 }
 
 /** The questions that verdicts rest on; those for texts come in any order. */
@@ -148,7 +149,7 @@ async function verdicts (
   addresses: readonly string[], { domains = domainsOf(), withinMs = 300_000 } = {}
 ) {
   const rows = addresses.map((canonical, row) => ({ row, canonical }))
-  const answers = await createEmailDomainProvider({ domains }).check(rows, {
+  const answers = await createEmailDomainProvider({ domains, lists }).check(rows, {
     service: 'email-validation',
     mode: 'live',
     signal: new AbortController().signal,
@@ -183,16 +184,16 @@ describe('a mail domain', () => {
   })
 
   it('is queried by one of several processes, for the rest of its TTL', async () => {
-    const stored = new Map<string, { readonly kind: MailDomain, readonly endsAtMs: number }>()
-    const shared: SharedDomains = {
+    const stored = new Map<string, { readonly text: string, readonly endsAtMs: number }>()
+    const shared: DomainStore = {
       read: async (domain) => {
-        const { kind, endsAtMs = 0 } = stored.get(domain) ?? {}
-        return kind !== undefined && endsAtMs > nowMs
-          ? { kind, ttlMs: endsAtMs - nowMs }
+        const { text, endsAtMs = 0 } = stored.get(domain) ?? {}
+        return text !== undefined && endsAtMs > nowMs
+          ? { text, ttlMs: endsAtMs - nowMs }
           : undefined
       },
-      write: async (domain, { kind, ttlMs }) => {
-        stored.set(domain, { kind, endsAtMs: nowMs + ttlMs })
+      write: async (domain, text, ttlMs) => {
+        stored.set(domain, { text, endsAtMs: nowMs + ttlMs })
       },
     }
     server.zones.set('failing.org', { fault: 'SERVFAIL' })
@@ -209,6 +210,10 @@ describe('a mail domain', () => {
     expect(questions()).toEqual(['MX gone.org', 'NS .'])
     expect(await other.hosts('plain.org'))
       .toEqual([{ name: 'mx1.net-a.org', addresses: [expect.any(String)] }])
+    expect(stored.get('plain.org')?.text).toBe('accepts mx1.net-a.org')
+    // What is no result does not count.
+    stored.set('plain.org', { text: 'anything', endsAtMs: Infinity })
+    expect(await domainsOf({ shared }).find('plain.org')).toBe('accepts')
   })
 
   it('is queried again after a fault, and counts once it answers', async () => {

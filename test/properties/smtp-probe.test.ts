@@ -2,13 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
-import { createFactories } from '../../services/verify/main.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { startMailServers, type MailServer } from '../support/mail/mail-servers.ts'
-import { createOpenMemory } from '../support/mail/mail-hosts.ts'
-import { type ProbeSetting, request, smtpProviderOf } from '../support/mail/smtp-probe.ts'
+import {
+  createProviders, type ProbeSetting, request, smtpProviderOf,
+} from '../support/mail/smtp-probe.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 
 type RealOptions = NonNullable<Extract<MailServer, { readonly recipients: unknown }>['options']>
@@ -398,7 +398,7 @@ describe('the configured provider', () => {
       const config = loadConfig(verifyConfig, {
         ...env, DNS_SERVERS: dns.address, SMTP_PORT: String(mail.portOf('mx.mail.org')), ...more,
       })
-      const provider = createFactories(config, { memory: createOpenMemory() })['smtp-probe']?.()
+      const provider = createProviders(config)['smtp-probe']?.()
       return said(await provider?.check(...request(['jane@local.org', 'joe@local.org'])) ?? [])
     }
     expect(await check({ SMTP_ALLOW_PRIVATE: 'true' }))

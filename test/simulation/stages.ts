@@ -26,6 +26,7 @@ import { SettleStage } from '../../services/settle/main.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { verifyDeps } from '../../services/verify/main.ts'
 import type { Waiting } from '../../services/verify/checker.ts'
+import { builtInLists } from '../../services/verify/providers/email-lists.ts'
 import { createVerifyStage, type VerifyDeps } from '../../services/verify/stage.ts'
 
 /** What the stages of one simulated pipeline share. */
@@ -121,8 +122,8 @@ const config = loadConfig(verifyConfig, {
   CHECK_LEASE_POLL_MS: '1',
 })
 const verifyDepsOn = oncePer((state: Redis) => verifyDeps(config, {
-  state, cache: state, clock: redisLike, log: silent, metrics: noMetrics,
-}))
+  state, cache: state, clock: redisLike, log: silent, metrics: noMetrics, onStop: () => {},
+}, { domains: undefined, lists: () => builtInLists }))
 const leasedCacheOf = oncePer((cache: Redis) => simulatedLeases(redisRecordCache(cache)))
 
 /**

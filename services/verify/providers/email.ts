@@ -1,7 +1,7 @@
 import type {
   ProviderRequest, Provider, ProviderAnswer, ProviderRow, ProviderVerdict,
 } from '../provider.ts'
-import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
+import type { CurrentLists, EmailLists } from './email-lists.ts'
 import { literalAddress, type MailDomain, type MailDomains } from './mail-domains.ts'
 import type { MailHosts } from '../mailboxes/hosts.ts'
 import type { Probed } from '../mailboxes/conversation.ts'
@@ -20,9 +20,8 @@ const RESERVE_MS = 250
 const MAX_DNS_CALLS = 4
 
 type EmailDomainOptions = {
-  readonly domains?: MailDomains | undefined
-  /** Those of the release if left out. */
-  readonly lists?: CurrentLists
+  readonly domains: MailDomains | undefined
+  readonly lists: CurrentLists
 }
 
 /**
@@ -31,9 +30,7 @@ type EmailDomainOptions = {
  * has the kind `fault`; a late answer is cached for the next check. `suggestion` has only the
  * probable domain, which `derive` completes to an address.
  */
-export function createEmailDomainProvider (
-  { domains, lists = () => builtInLists }: EmailDomainOptions = {}
-): Provider {
+export function createEmailDomainProvider ({ domains, lists }: EmailDomainOptions): Provider {
   return {
     id: 2,
     services: ['email-validation'],
@@ -81,8 +78,7 @@ async function findAll (
 type SmtpProbeOptions = {
   readonly domains: MailDomains
   readonly hosts: Pick<MailHosts, 'ask'>
-  /** Those of the release if left out. */
-  readonly lists?: CurrentLists
+  readonly lists: CurrentLists
   /** How long the first check of a batch waits for mail servers, and how long later ones do. */
   readonly firstTimeoutMs: number
   readonly laterTimeoutMs: number
@@ -100,9 +96,7 @@ const MAX_SMTP_CALLS = 256
  * answer yet: a slow server does not delay the other rows of its batch.
  */
 export function createSmtpProbeProvider (
-  {
-    domains, hosts, lists = () => builtInLists, firstTimeoutMs, laterTimeoutMs,
-  }: SmtpProbeOptions
+  { domains, hosts, lists, firstTimeoutMs, laterTimeoutMs }: SmtpProbeOptions
 ): Provider {
   const timeoutMs = Math.max(firstTimeoutMs, laterTimeoutMs) + 4 * RESERVE_MS
   return {

@@ -6,7 +6,7 @@ import { boundedCache } from '../../runtime/platform/limits.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
 import type { RedisClient } from '../../runtime/platform/redis.ts'
 import { createResolver, type ResolverOptions } from '../mailboxes/dns-records.ts'
-import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
+import type { CurrentLists, EmailLists } from './email-lists.ts'
 import { type DomainStore, SenderPolicies, type SenderPolicy } from './sender-policies.ts'
 
 /**
@@ -44,30 +44,23 @@ type DomainFacts = SenderPolicy & {
 }
 
 /** The result of a domain, its masked exchange, and the milliseconds for which they are used. */
-type SharedDomain = {
+type DomainResult = {
   readonly kind: MailDomain
   readonly exchange?: string | undefined
   readonly ttlMs: number
 }
 
-/** Results of mail domains that all processes of `verify` use. Never rejects. */
-export type SharedDomains = {
-  /** Undefined for a domain without a result, or while the store is unavailable. */
-  readonly read: (domain: string) => Promise<SharedDomain | undefined>
-  readonly write: (domain: string, result: SharedDomain) => Promise<void>
-}
-
-type MailDomainOptions = {
+export type MailDomainOptions = {
   /** Time to live of cached domains that accept mail, and of those that do not. */
   readonly keepMs: number
   readonly keepNegativeMs: number
   readonly maxDomains: number
   /** Results of all processes; without it, results are cached in this one only. */
-  readonly shared?: SharedDomains
+  readonly shared?: DomainStore
   /** The same for policies of domains. */
   readonly sharedPolicies?: DomainStore
-  /** The lists that judge mail exchanges; those of the release if left out. */
-  readonly lists?: CurrentLists
+  /** The lists that judge mail exchanges. */
+  readonly lists: CurrentLists
   /** Which addresses count as reachable; public ones if left out. */
   readonly isReachable?: (address: string) => boolean
   /** Milliseconds of a monotonic clock; replaced by tests. */
@@ -87,12 +80,12 @@ type Found = { readonly kind: MailDomain, readonly names: readonly string[] }
  * and a denial only if they still know it afterwards.
  */
 export function createMailDomains (dns: DnsQueries, options: MailDomainOptions): MailDomains {
-  const domains = createCache<SharedDomain>(options)
+  const domains = createCache<DomainResult>(options)
   const exchanges = createCache<Found>(options)
   const hosts = createCache<DnsAnswer<string>>(options)
   const roots = createCache<DnsAnswer<string>>(options)
   const isAvailable = async () => (await roots.get('.', dns.root)).kind === 'found'
-  const { isReachable = isPublicAddress, shared, lists = () => builtInLists } = options
+  const { isReachable = isPublicAddress, shared, lists } = options
   const lookUpAddresses = async (host: string): Promise<DnsAnswer<string>> =>
     isIP(host) === 0 ? await dns.addresses(host) : { kind: 'found', records: [host] }
   const reachableAddresses = (host: string) => hosts.get(host, async () => {
@@ -122,14 +115,13 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   })
   const find = (domain: string) => domains.get(domain, async () => {
     const stored = await shared?.read(domain)
-    if (stored !== undefined) return stored
+    const earlier = stored && parseResult(stored)
+    if (earlier !== undefined) return earlier
     const { kind, names: [first] } = await findExchanges(domain)
+    const exchange = hasExchange(kind) ? maskedExchange(first, domain) : ''
     const ttlMs = chooseTtl(kind, options)
-    // Blank for what is no name of a host.
-    const host = hasExchange(kind) && first !== undefined ? exchangeName(first) : undefined
-    const result = { kind, ttlMs, exchange: host === undefined ? '' : maskExchange(host, domain) }
-    if (ttlMs > 0) await shared?.write(domain, result)
-    return result
+    if (ttlMs > 0) await shared?.write(domain, formatResult(kind, exchange), ttlMs)
+    return { kind, ttlMs, exchange }
   })
   const policies = new SenderPolicies(dns.texts, {
     ...options, isAvailable, shared: options.sharedPolicies,
@@ -158,6 +150,28 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
 }
 
 const hasExchange = (kind: MailDomain) => kind === 'accepts' || kind === 'disposable'
+
+const KINDS = [
+  'accepts', 'disposable', 'implicit', 'refuses', 'missing',
+] as const satisfies MailDomain[]
+
+/** Blank for what is no name of a host. */
+function maskedExchange (name: string | undefined, domain: string): string {
+  const host = name === undefined ? undefined : exchangeName(name)
+  return host === undefined ? '' : maskExchange(host, domain)
+}
+
+/** A shared result: its kind, and the masked exchange after a space. */
+const formatResult = (kind: MailDomain, exchange: string): string =>
+  hasExchange(kind) ? `${kind} ${exchange}` : kind
+
+function parseResult (
+  { text, ttlMs }: { readonly text: string, readonly ttlMs: number }
+): DomainResult | undefined {
+  const [word, exchange] = text.split(' ')
+  const kind = KINDS.find((it) => it === word)
+  return kind && { kind, exchange, ttlMs }
+}
 
 const NO_ANSWER = { kind: 'fault', names: [] } as const satisfies Found
 /** They rest on records that are said not to exist. */
@@ -304,19 +318,13 @@ export function literalAddress (domain: string): string | undefined {
   return /^\[(?:IPv6:)?(.+)\]$/.exec(domain)?.[1]
 }
 
-const KINDS = [
-  'accepts', 'disposable', 'implicit', 'refuses', 'missing',
-] as const satisfies MailDomain[]
-
-type StoreOptions = { readonly onFault: (error: unknown) => void }
-
 /**
  * Texts of domains in the cache Redis. The name of the key is a digest, so that Redis has no part
  * of a contact in clear; nor must a text have one. `onFault` gets the errors of Redis, for logs;
  * without Redis each process queries DNS itself.
  */
 export function redisDomainStore (
-  redis: RedisClient, prefix: 'mail-domain' | 'mail-policy', { onFault }: StoreOptions
+  redis: RedisClient, prefix: 'mail-domain' | 'mail-policy', onFault: (error: unknown) => void
 ): DomainStore {
   const domainKey = (domain: string) => `${prefix}:${hash('sha256', domain, 'base64url')}`
   return {
@@ -336,25 +344,6 @@ export function redisDomainStore (
       } catch (error) {
         onFault(error)
       }
-    },
-  }
-}
-
-/** Results of mail domains in the cache Redis: the kind, and the masked exchange after a space. */
-export function redisSharedDomains (redis: RedisClient, options: StoreOptions): SharedDomains {
-  const store = redisDomainStore(redis, 'mail-domain', options)
-  return {
-    read: async (domain) => {
-      const { text = '', ttlMs = 0 } = await store.read(domain) ?? {}
-      const [word, exchange] = text.split(' ')
-      const kind = KINDS.find((it) => it === word)
-      // Releases before this one stored no exchange.
-      if (kind === undefined || (hasExchange(kind) && exchange === undefined)) return undefined
-      return { kind, ttlMs, ...exchange !== undefined && { exchange } }
-    },
-    write: async (domain, { kind, exchange, ttlMs }) => {
-      const text = hasExchange(kind) ? `${kind} ${exchange ?? ''}` : kind
-      await store.write(domain, text, ttlMs)
     },
   }
 }

@@ -3,11 +3,10 @@ import type { Say } from '../../../deploy/local/parts.ts'
 import { freePort } from '../../../deploy/local/ports.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
-import { createFactories } from '../../../services/verify/main.ts'
 import type { Provider, ProviderVerdict } from '../../../services/verify/provider.ts'
 import { startDnsServer, type Zone } from '../../support/mail/dns-server.ts'
-import { createOpenMemory } from '../../support/mail/mail-hosts.ts'
 import { startScripted } from '../../support/mail/mail-servers.ts'
+import { createProviders } from '../../support/mail/smtp-probe.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { measure, type AccuracyRow } from '../row.ts'
 import { TRUTH_DOMAINS, type TruthDomain, type Want } from './domains.ts'
@@ -150,7 +149,7 @@ function createProvider (dnsAddress: string, port: number): Provider {
     SMTP_LATER_TIMEOUT_MS: String(CALL_MS),
     SMTP_REST_SECONDS: String(GREYLIST_SECONDS),
   })
-  const provider = createFactories(config, { memory: createOpenMemory() })['smtp-probe']?.()
+  const provider = createProviders(config)['smtp-probe']?.()
   if (provider === undefined) throw new Error('there is no provider smtp-probe')
   return provider
 }

@@ -1,16 +1,24 @@
+import { createLog } from '../../../services/runtime/platform/log.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
+import type { VerifyConfig } from '../../../services/verify/config.ts'
 import { createEgressPool } from '../../../services/verify/mailboxes/egress.ts'
 import type { MailHostsOptions } from '../../../services/verify/mailboxes/hosts.ts'
 import type { Probed } from '../../../services/verify/mailboxes/conversation.ts'
 import type { SmtpCaller } from '../../../services/verify/mailboxes/session.ts'
+import { createFactories, openMailDomains } from '../../../services/verify/main.ts'
 import {
   createEmailDomainProvider, createSmtpProbeProvider,
 } from '../../../services/verify/providers/email.ts'
+import { builtInLists } from '../../../services/verify/providers/email-lists.ts'
 import {
   createDns, createMailDomains, type DnsQueries, type MailDomain, type MailDomains,
 } from '../../../services/verify/providers/mail-domains.ts'
 import type { DnsServer } from './dns-server.ts'
-import { createMailHosts } from './mail-hosts.ts'
+import { createMailHosts, createOpenMemory } from './mail-hosts.ts'
 import type { MailServers } from './mail-servers.ts'
+
+/** Those of the release. */
+export const lists = () => builtInLists
 
 export type ProbeSetting = Partial<MailHostsOptions> & {
   readonly caller?: SmtpCaller
@@ -27,8 +35,9 @@ export function smtpProviderOf (
     firstTimeoutMs = 300_000, caller = { helo: 'probe.verify.org', sender: '' }, ...options
   }: ProbeSetting = {}
 ) {
-  const domains = createMailDomains(
-    createPatientDns(dns), { keepMs: 300_000, keepNegativeMs: 300_000, maxDomains: 1_000 })
+  const domains = createMailDomains(createPatientDns(dns), {
+    keepMs: 300_000, keepNegativeMs: 300_000, maxDomains: 1_000, lists,
+  })
   const hosts = createMailHosts({
     pool: createEgressPool([{ name: 'probe', caller, connect: mail.connect }]),
     limits: { sessions: 8, sessionsAMinute: 1_000, ratePercent: 100 },
@@ -36,8 +45,22 @@ export function smtpProviderOf (
     idleMs: 20,
     ...options,
   })
-  return createSmtpProbeProvider({ domains, hosts, firstTimeoutMs, laterTimeoutMs: 300_000 })
+  return createSmtpProbeProvider({
+    domains, hosts, lists, firstTimeoutMs, laterTimeoutMs: 300_000,
+  })
 }
+
+/** The providers of a configuration, with an open memory of mail servers. */
+export const createProviders = (
+  config: VerifyConfig, onStop: (close: () => unknown) => void = () => {}
+) => createFactories(config, {
+  domains: openMailDomains(config, { lists }),
+  lists,
+  memory: createOpenMemory(),
+  metrics: createMetrics(),
+  log: createLog('test', { level: 'silent' }),
+  onStop,
+})
 
 /** The arguments of a provider's check, in a test that does not abort it. */
 export function request (addresses: readonly string[], withinMs = 300_000) {
@@ -95,9 +118,13 @@ export const createScriptedDomains = (
 export async function emailVerdict (address: string, { mail, probed }: EmailFindings = {}) {
   const domains = mail && createScriptedDomains(async () => mail, () => mail)
   const provider = domains === undefined || probed === undefined
-    ? createEmailDomainProvider({ domains })
+    ? createEmailDomainProvider({ domains, lists })
     : createSmtpProbeProvider({
-      domains, hosts: { ask: async () => probed }, firstTimeoutMs: 1_000, laterTimeoutMs: 1_000,
+      domains,
+      hosts: { ask: async () => probed },
+      lists,
+      firstTimeoutMs: 1_000,
+      laterTimeoutMs: 1_000,
     })
   const [answer] = await provider.check(...request([address]))
   return answer!.verdict

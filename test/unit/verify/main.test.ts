@@ -6,8 +6,8 @@ import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { VENDOR_PRESETS } from '../../../services/jobs/checks.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { MailHosts } from '../../../services/verify/mailboxes/hosts.ts'
-import { createFactories, openMailDomains, verifyDeps } from '../../../services/verify/main.ts'
-import { createOpenMemory } from '../../support/mail/mail-hosts.ts'
+import { openMailDomains, verifyDeps } from '../../../services/verify/main.ts'
+import { createProviders, lists } from '../../support/mail/smtp-probe.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { batchDescription } from '../../support/vendors/vendor.ts'
 
@@ -15,22 +15,18 @@ const load = (more: Record<string, string>) =>
   loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT, ...more })
 
 describe('the providers of a verify configuration', () => {
-  it('build smtp-probe only with SMTP_HELO, DNS_SERVERS and the cache Redis', () => {
+  it('build smtp-probe only with SMTP_HELO and DNS_SERVERS', () => {
     const [HELO, DNS] = [{ SMTP_HELO: 'probe.verify.org' }, { DNS_SERVERS: '127.0.0.1:9' }]
-    const probeOf = (more: Record<string, string>) =>
-      createFactories(load(more), { memory: createOpenMemory() })['smtp-probe']?.()
+    const probeOf = (more: Record<string, string>) => createProviders(load(more))['smtp-probe']?.()
     expect(probeOf({ ...HELO, ...DNS })).toMatchObject({ id: 4, services: ['email-validation'] })
     expect(() => probeOf(DNS)).toThrow('smtp-probe needs SMTP_HELO')
     expect(() => probeOf(HELO)).toThrow('smtp-probe needs DNS_SERVERS')
-    expect(() => createFactories(load({ ...HELO, ...DNS }))['smtp-probe']?.())
-      .toThrow('smtp-probe needs REDIS_CACHE_URL')
   })
 
   it('end the sessions of smtp-probe when the process stops', async () => {
     const onStop = vi.fn<(close: () => unknown) => void>()
-    createFactories(load({ SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' }), {
-      memory: createOpenMemory(), onStop,
-    })['smtp-probe']?.()
+    const config = load({ SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' })
+    createProviders(config, onStop)['smtp-probe']?.()
     const stop = vi.spyOn(MailHosts.prototype, 'stop')
     await onStop.mock.calls[0]?.[0]()
     expect(stop).toHaveBeenCalledOnce()
@@ -55,8 +51,8 @@ describe('the providers of a verify configuration', () => {
 
   it('check domains by the resolvers of the system unless DNS_SERVERS is empty', () => {
     const { DNS_SERVERS: _none, ...env } = STAGE_ENVIRONMENT
-    expect(openMailDomains(loadConfig(verifyConfig, env))).toBeDefined()
-    expect(openMailDomains(load({ DNS_SERVERS: '' }))).toBeUndefined()
+    expect(openMailDomains(loadConfig(verifyConfig, env), { lists })).toBeDefined()
+    expect(openMailDomains(load({ DNS_SERVERS: '' }), { lists })).toBeUndefined()
   })
 
   it.each([
@@ -91,6 +87,7 @@ describe('the providers of a verify configuration', () => {
       clock: { now: () => 0, stop: () => {} },
       log: createLog('test', { level: 'silent' }),
       metrics: createMetrics(),
-    })).toThrow('PROVIDERS')
+      onStop: () => {},
+    }, { domains: undefined, lists })).toThrow('PROVIDERS')
   })
 })

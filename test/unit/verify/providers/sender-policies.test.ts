@@ -7,7 +7,7 @@ import { spfPolicy } from '../../../../services/verify/mailboxes/spf.ts'
 import { createMailDomains } from '../../../../services/verify/providers/mail-domains.ts'
 import { closeAfterAll } from '../../../support/close-after-all.ts'
 import { startDnsServer, type Zone } from '../../../support/mail/dns-server.ts'
-import { createPatientDns } from '../../../support/mail/smtp-probe.ts'
+import { createPatientDns, lists } from '../../../support/mail/smtp-probe.ts'
 
 const chain = (length: number) => Object.fromEntries(Array.from({ length }, (_, at) =>
   [`chain${at}.org`, { txt: [`v=spf1 redirect=chain${at + 1}.org`] }]))
@@ -255,7 +255,7 @@ describe('the facts of a mail domain', () => {
   const factsOf = async (domain: string) => {
     stopTime()
     const domains = createMailDomains(createPatientDns(server), {
-      keepMs: 60_000, keepNegativeMs: 60_000, maxDomains: 100,
+      keepMs: 60_000, keepNegativeMs: 60_000, maxDomains: 100, lists,
     })
     await Promise.all([domains.find(domain), domains.findPolicies([domain])])
     return domains.facts(domain)
