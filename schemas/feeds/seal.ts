@@ -154,7 +154,7 @@ function seal (
 
 function open (keys: readonly Buffer[], { info, aad }: Binding, sealed: Buffer): Buffer {
   const id = keyIdIn(sealed)
-  const key = keys.find(one => deriveKeyId(one) === id)
+  const key = keys.find(candidate => deriveKeyId(candidate) === id)
   if (key === undefined) throw new FeedSealError(`sealed by key ${id}, which is not known`)
   const end = sealed.length - TAG_BYTES
   const secrets = derived(key, sealed.subarray(SALT_AT, HEAD_BYTES), info)

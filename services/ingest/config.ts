@@ -53,6 +53,7 @@ export const ingestConfig = defineConfig({
       'and brokers; 80, 443 and other ports from 1024 on are always accepted.',
     examples: ['[444]'],
   }),
+  // Enough for 100,000 rows through a busy pipeline, and less than clients commonly wait.
   ACCEPT_WITHIN_MS: Type.Integer({
     default: 25_000, minimum: 100, description: 'How long a request waits for its preflight.',
   }),

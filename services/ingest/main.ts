@@ -9,7 +9,7 @@ import {
   connectJobKeys, createNewJobKeys, type JobKeys, type NewJobKeys, sharedKeyCache,
 } from '../jobs/job-keys.ts'
 import { createErasures, type ErasureRequest, requestErasure } from '../jobs/erasures.ts'
-import { createJobWaiter, subscribeToJobs, createOutcomeWaiter } from '../jobs/job-waiter.ts'
+import { JobWaiter, OutcomeWaiter, subscribeToJobs } from '../jobs/job-waiter.ts'
 import { ListsFolder } from '../jobs/lists-folder.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { watchReferenceData } from '../jobs/reference-data.ts'
@@ -103,7 +103,7 @@ async function startIngest (
     ...estimating(state, settings, metrics),
     readRecentJob: store.read,
     waitingRows: store.waitingRows,
-    waitForJob: waiter.wait,
+    waitForJob: waiter.wait.bind(waiter),
     inlineResultsOf,
     cancel: store.cancel,
     erase: (request: ErasureRequest) => requestErasure(erasing, request),
@@ -150,7 +150,7 @@ async function connectSubmitter (
 ) {
   const notifications = await subscribeToJobs(openSubscriber(state, context))
   const findArchived = createArchive(clickhouse, recordMac).find
-  const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock })
+  const outcomes = new OutcomeWaiter({ store, findArchived, notifications, clock })
   context.onStop(() => outcomes.stop())
   const liveness = await startLiveness(state)
   context.onStop(() => liveness.stop())
@@ -167,8 +167,8 @@ async function connectSubmitter (
     partitionsOf: watchJobPartitions(bus),
   })
   const { MAX_WAITS: maxWaits, MAX_WAITS_PER_TENANT: maxWaitsPerTenant } = settings
-  const waiter = createJobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
-  context.metrics.watch('requests_waiting', {}, waiter.waits)
+  const waiter = new JobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
+  context.metrics.watch('requests_waiting', {}, () => waiter.waits)
   context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)
   return { submitter, waiter, inlineResultsOf: notifications.inlineResultsOf }
 }

@@ -97,8 +97,8 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
   return {
     get: async (tenant, job) => {
       const name = dataKeyName(tenant, job)
-      const known = unwrapped.get(`${part}:${name}`)
-      if (known !== undefined) return known
+      const cached = unwrapped.get(`${part}:${name}`)
+      if (cached !== undefined) return cached
       const wrapped = await redis.getBuffer(name) ?? await findElsewhere(tenant, job)
       if (wrapped === undefined) return undefined
       const key = await unwrap(tenant, job, wrapped).catch((error: unknown): undefined => {

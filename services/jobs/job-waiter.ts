@@ -27,39 +27,41 @@ export type JobWait = {
   readonly signal?: AbortSignal
 }
 
-export type JobWaiter = {
+/** A lost notification delays an answer by this time at most. */
+const POLL_MS = 1_000
+
+/** Lets requests wait for changes of jobs: notified by pub/sub, with polling as the fallback. */
+export class JobWaiter {
+  readonly #options: JobWaiterOptions
+  readonly #pool: FairPool
+  readonly #stopped = new AbortController()
+
+  constructor (options: JobWaiterOptions) {
+    const { maxWaits, maxWaitsPerTenant } = options
+    this.#options = options
+    this.#pool = new FairPool({
+      capacity: maxWaits, maxPerName: Math.min(maxWaits, maxWaitsPerTenant),
+    })
+  }
+
+  /** The number of waits under way, at most `maxWaits`. */
+  get waits (): number {
+    return this.#pool.total
+  }
+
   /**
    * The state of a job once `isDone` accepts it, or the latest one at the end of the wait;
    * undefined for a job that Redis does not know. Organizations share the waits fairly: above its
    * share one does not wait at all, and its latest wait may end early. None waits after `stop`.
    */
-  readonly wait: (wait: JobWait) => Promise<Job | undefined>
-  /** Ends all waits with the latest state of their jobs. */
-  readonly stop: () => void
-  /** The number of waits under way, at most `maxWaits`. */
-  readonly waits: () => number
-}
-
-/** A lost notification delays an answer by this time at most. */
-const POLL_MS = 1_000
-
-/** Lets requests wait for changes of jobs: notified by pub/sub, with polling as the fallback. */
-export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
-  const { store, notifications, pollMs = POLL_MS } = options
-  const stopped = new AbortController()
-  const { maxWaits, maxWaitsPerTenant } = options
-  const pool = new FairPool({
-    capacity: maxWaits, maxPerName: Math.min(maxWaits, maxWaitsPerTenant),
-  })
-
-  const wait: JobWaiter['wait'] = async (
-    { tenant, job, isDone, timeoutMs, signal }
-  ) => {
+  async wait ({ tenant, job, isDone, timeoutMs, signal }: JobWait): Promise<Job | undefined> {
+    const { store, notifications, pollMs = POLL_MS } = this.#options
     const endsAt = performance.now() + timeoutMs
     const evicted = new AbortController()
-    const place = pool.open(parseTenant(tenant).orgId, () => evicted.abort())
+    const place = this.#pool.open(parseTenant(tenant).orgId, () => evicted.abort())
     const isPlaced = place.grow(1)
-    const ends = AbortSignal.any([stopped.signal, evicted.signal, ...signal ? [signal] : []])
+    const ends =
+      AbortSignal.any([this.#stopped.signal, evicted.signal, ...signal ? [signal] : []])
     try {
       for (;;) {
         const notified = notifications.next(job, ends)
@@ -82,7 +84,10 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
     }
   }
 
-  return { wait, stop: () => stopped.abort(), waits: () => pool.total }
+  /** Ends all waits with the latest state of their jobs. */
+  stop (): void {
+    this.#stopped.abort()
+  }
 }
 
 /** The next notification of one job. */
@@ -166,7 +171,18 @@ type OutcomesOptions = {
   readonly pollMs?: number
 }
 
-export type OutcomeWaiter = {
+/** A claim whose outcome is wanted. */
+type Claim = { readonly tenant: string, readonly job: string, readonly acceptByMs: number }
+
+/** Lets requests wait for outcomes: notified by pub/sub, with polling for lost notifications. */
+export class OutcomeWaiter {
+  readonly #options: OutcomesOptions
+  readonly #stopped = new AbortController()
+
+  constructor (options: OutcomesOptions) {
+    this.#options = options
+  }
+
   /**
    * Waits for the outcome of a claim: the accepted job once it is announced, or the refusal. At
    * `acceptByMs` it returns the stored outcome, or stores the refusal `expired`. It never returns a
@@ -175,31 +191,18 @@ export type OutcomeWaiter = {
    * @throws InfrastructureError when the reservation is not in the journal within ten seconds.
    * @throws the abort reason after `stop`, or when `signal` is aborted.
    */
-  readonly wait: (claim: {
-    readonly tenant: string
-    readonly job: string
-    readonly acceptByMs: number
+  async wait ({ isNew = false, signal, ...claim }: Claim & {
     /** True for a new claim: it has no outcome before the call. */
     readonly isNew?: boolean
     readonly signal?: AbortSignal
-  }) => Promise<DecidedOutcome>
-  /** Aborts all waits. */
-  readonly stop: () => void
-}
-
-/** Lets requests wait for outcomes: notified by pub/sub, with polling for lost notifications. */
-export function createOutcomeWaiter (options: OutcomesOptions): OutcomeWaiter {
-  const { store, findArchived, notifications, clock, pollMs = 250 } = options
-  const stopped = new AbortController()
-
-  const wait: OutcomeWaiter['wait'] = async (
-    { tenant, job, acceptByMs, isNew = false, signal }
-  ) => {
-    const ends = signal === undefined ? stopped.signal : AbortSignal.any([stopped.signal, signal])
+  }): Promise<DecidedOutcome> {
+    const { notifications, clock, pollMs = 250 } = this.#options
+    const { tenant, job, acceptByMs } = claim
+    const ends = AbortSignal.any([this.#stopped.signal, ...signal ? [signal] : []])
     for (let reads = !isNew; ; reads = true) {
       const notified = notifications.next(job, ends)
       try {
-        const outcome = reads ? await decided({ tenant, job, acceptByMs }) : undefined
+        const outcome = reads ? await this.#readDecided(claim) : undefined
         if (outcome !== undefined) return outcome
         const lateMs = clock.now() - acceptByMs
         const waitMs = lateMs > EXPIRY_RETRY_MS ? pollMs : Math.max(-lateMs, EXPIRY_RETRY_MS)
@@ -213,25 +216,25 @@ export function createOutcomeWaiter (options: OutcomesOptions): OutcomeWaiter {
     }
   }
 
-  const decided = async (
-    { tenant, job, acceptByMs }: { tenant: string, job: string, acceptByMs: number }
-  ): Promise<DecidedOutcome | undefined> => {
+  /** Aborts all waits. */
+  stop (): void {
+    this.#stopped.abort(new Error('the service is stopping'))
+  }
+
+  async #readDecided ({ tenant, job, acceptByMs }: Claim): Promise<DecidedOutcome | undefined> {
+    const { store, findArchived, clock } = this.#options
     const lateMs = clock.now() - acceptByMs
-    const late = lateMs >= 0
-    const outcome = await (late ? store.refuse(tenant, job, 'expired') : store.outcome(tenant, job))
+    const isLate = lateMs >= 0
+    const outcome =
+      await (isLate ? store.refuse(tenant, job, 'expired') : store.outcome(tenant, job))
     if (outcome.kind === 'open') return undefined
     if (outcome.kind === 'refused' && outcome.forgotten === true) {
       const archived = await findArchived?.(tenant, job)
       return archived === undefined ? outcome : { kind: 'accepted', job: archived.job }
     }
-    const ready = isFinal(outcome) || (late && isSafe(outcome))
-    if (!ready && lateMs > JOURNALED_WITHIN_MS) throw notJournaled(job)
-    return ready ? outcome : undefined
-  }
-
-  return {
-    wait,
-    stop: () => stopped.abort(new Error('the service is stopping')),
+    const isReady = isFinal(outcome) || (isLate && isSafe(outcome))
+    if (!isReady && lateMs > JOURNALED_WITHIN_MS) throw notJournaled(job)
+    return isReady ? outcome : undefined
   }
 }
 

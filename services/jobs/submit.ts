@@ -81,13 +81,13 @@ export type SubmitterOptions = {
   /** Maximum rows per chunk; default `CHUNK_ROWS`. */
   readonly chunkRows?: number | undefined
   /** The partitions that the messages of new jobs of a lane are spread over. */
-  readonly partitionsOf?: ((lane: Lane) => PartitionHeaders) | undefined
+  readonly partitionsOf: (lane: Lane) => PartitionHeaders
   readonly store: Pick<JobStore, 'claim' | 'refuse'>
   readonly keys: NewJobKeys
   readonly outcomes: Pick<OutcomeWaiter, 'wait'>
   /** Redis time. */
   readonly clock: Clock
-  readonly acceptWithinMs?: number
+  readonly acceptWithinMs: number
   /** Liveness of this and other processes; without it, dead owners of claims are not detected. */
   readonly liveness?: Pick<Liveness, 'own' | 'isGone'>
 }
@@ -99,7 +99,7 @@ export class NotSubmittedError extends InfrastructureError {
 
 /** Sends the rows of a request and waits for the outcome. */
 export function createSubmitter (options: SubmitterOptions): Submitter {
-  const { clock, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
+  const { clock, outcomes, acceptWithinMs } = options
   return {
     submit: async (submission) => {
       const { tenant, idempotencyKey, fingerprint, apiKey = '', deadlineSeconds } = submission
@@ -156,9 +156,6 @@ async function claimFor (
   const { kind } = await store.refuse(tenant, claim.job, 'internal')
   return kind === 'refused' ? await store.claim(tenant, owned) : claim
 }
-
-/** Enough for 100,000 rows through a busy pipeline, and less than clients commonly wait. */
-const ACCEPT_WITHIN_MS = 25_000
 
 async function sendAndWait (
   options: SubmitterOptions, submission: Submission, claimed: ClaimedJob
@@ -258,7 +255,7 @@ async function produce (
     ? []
     : [{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }]
   // Read once: all chunks must meet in one partition.
-  const partitions = partitionsOf?.(lane) ?? {}
+  const partitions = partitionsOf(lane)
   const context = {
     submission, claimed, tokenVersion, chunks: chunks.length, header, partitions,
   }
@@ -357,7 +354,7 @@ function splitInputs (
 }
 
 async function quote (options: SubmitterOptions, submission: Submission): Promise<Quoted> {
-  const { store, clock, acceptWithinMs = ACCEPT_WITHIN_MS } = options
+  const { store, clock, acceptWithinMs } = options
   const { tenant, fingerprint } = submission
   const job = newJobId(clock.now())
   const dataKey = await newDataKey(options, tenant, job)

@@ -269,21 +269,7 @@ export type Attempt = {
   readonly nextAtMs: number | undefined
 }
 
-/** The attempts of the last 90 days, in ClickHouse. */
-export type DeliveryHistory = {
-  /** Appends attempts; a repeated attempt replaces the earlier one. */
-  readonly append: (attempts: readonly Attempt[]) => Promise<void>
-  /** All attempts of a job's deliveries, in order. */
-  readonly list: (tenant: string, job: string) => Promise<readonly Attempt[]>
-  /** The attempts of several jobs of these tenants, in order for each job. */
-  readonly listAll: (
-    tenants: readonly string[], jobs: readonly string[]
-  ) => Promise<readonly Attempt[]>
-  /** Up to `limit` attempts to a webhook endpoint, those of the newest jobs first. */
-  readonly listOfEndpoint: (
-    tenant: string, endpoint: string, options: EndpointPage
-  ) => Promise<readonly Attempt[]>
-}
+export type DeliveryHistory = ReturnType<typeof createDeliveryHistory>
 
 type EndpointPage = {
   readonly limit: number
@@ -295,13 +281,15 @@ type EndpointPage = {
 const PAGE_GROWTH = 16
 
 /**
- * The repository of attempts: their outcomes, never payloads or addresses. Rows without a valid
- * signature are reported and skipped.
+ * The attempts of the last 90 days, in ClickHouse: their outcomes, never payloads or addresses.
+ * Rows without a valid signature are reported and skipped.
  */
 export function createDeliveryHistory (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
-): DeliveryHistory {
-  const listAll = async (tenants: readonly string[], jobs: readonly string[]) => {
+) {
+  const listAll = async (
+    tenants: readonly string[], jobs: readonly string[]
+  ): Promise<readonly Attempt[]> => {
     const newest = new Map<string, Attempt>()
     for await (const row of streamRows<Row>(clickhouse, SELECT, { tenants, jobs })) {
       const attempt = parseAttempt(row)
@@ -311,14 +299,23 @@ export function createDeliveryHistory (
     return [...newest.values()]
   }
   return {
-    append: async attempts => {
+    /** Appends attempts; a repeated attempt replaces the earlier one. */
+    append: async (attempts: readonly Attempt[]): Promise<void> => {
       if (attempts.length === 0) return
       const values = attempts.map(attempt => toRow(attempt, mac))
       await insertDivided(clickhouse, { table: 'deliveries', columns: COLUMNS, values })
     },
-    list: (tenant, job) => listAll([tenant], [job]),
+
+    /** All attempts of a job's deliveries, in order. */
+    list: (tenant: string, job: string): Promise<readonly Attempt[]> => listAll([tenant], [job]),
+
+    /** The attempts of several jobs of these tenants, in order for each job. */
     listAll,
-    listOfEndpoint: async (tenant, endpoint, { limit, after }) => {
+
+    /** Up to `limit` attempts to a webhook endpoint, those of the newest jobs first. */
+    listOfEndpoint: async (
+      tenant: string, endpoint: string, { limit, after }: EndpointPage
+    ): Promise<readonly Attempt[]> => {
       const { job = '', event = '', attempt = 0 } = after ?? {}
       const suffix = toDeliveryId('', endpoint)
       for (let maxRows = limit; ; maxRows *= PAGE_GROWTH) {
@@ -340,11 +337,12 @@ export function createDeliveryHistory (
 }
 
 /** Signs values as ClickHouse returns them: times in whole milliseconds. */
-function toSigned (one: Attempt): SignedRecord {
-  const { tenant, job, event, attempt, type, outcome, reason, httpStatus, nextAtMs = 0 } = one
-  const times = [one.atMs, one.durationMs, nextAtMs].map(Math.round)
+function toSigned (attempt: Attempt): SignedRecord {
+  const { tenant, job, event, type, outcome, reason, httpStatus, nextAtMs = 0 } = attempt
+  const times = [attempt.atMs, attempt.durationMs, nextAtMs].map(Math.round)
   const content = JSON.stringify([type, outcome, reason, httpStatus, ...times])
-  return { table: 'deliveries', tenant, id: JSON.stringify([job, event, attempt]), content }
+  const id = JSON.stringify([job, event, attempt.attempt])
+  return { table: 'deliveries', tenant, id, content }
 }
 
 const COLUMNS = [
@@ -381,37 +379,34 @@ type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outc
 
 const toTime = (ms: number) => new Date(ms).toISOString()
 
-function toRow (one: Attempt, mac: RecordMac) {
-  const { tenant, job, event, attempt, type, outcome, reason } = one
+function toRow (attempt: Attempt, mac: RecordMac) {
+  const { tenant, job, event, attempt: number, type, outcome, reason, nextAtMs } = attempt
   return {
     tenant,
     job,
     event,
-    attempt,
+    attempt: number,
     type,
-    at: toTime(one.atMs),
+    at: toTime(attempt.atMs),
     outcome,
     reason,
-    http_status: one.httpStatus,
-    duration_ms: Math.round(one.durationMs),
-    next_at: one.nextAtMs === undefined ? null : toTime(one.nextAtMs),
-    mac: mac.sign(toSigned(one)),
+    http_status: attempt.httpStatus,
+    duration_ms: Math.round(attempt.durationMs),
+    next_at: nextAtMs === undefined ? null : toTime(nextAtMs),
+    mac: mac.sign(toSigned(attempt)),
   }
 }
 
 function parseAttempt (row: Row): Attempt {
-  const { tenant, job, event, attempt, type, outcome, reason } = row
+  const {
+    at_ms: atMs, http_status: httpStatus, duration_ms: durationMs, next_at_ms: nextAtMs, mac: _,
+    ...attempt
+  } = row
   return {
-    tenant,
-    job,
-    event,
-    attempt,
-    type,
-    atMs: Number(row.at_ms),
-    outcome,
-    reason,
-    httpStatus: row.http_status,
-    durationMs: row.duration_ms,
-    nextAtMs: row.next_at_ms === '0' ? undefined : Number(row.next_at_ms),
+    ...attempt,
+    atMs: Number(atMs),
+    httpStatus,
+    durationMs,
+    nextAtMs: nextAtMs === '0' ? undefined : Number(nextAtMs),
   }
 }

@@ -81,7 +81,7 @@ export function signatureHeaders (
   { id, timestamp, body }: Signable, { secrets, signingKeys }: Signers
 ): Readonly<Record<string, string>> {
   const content = `${id}.${timestamp}.${body}`
-  const own = secrets.map(secret =>
+  const plain = secrets.map(secret =>
     `v1=${createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex')}`)
   const standard = [
     ...secrets.map(secret =>
@@ -89,7 +89,7 @@ export function signatureHeaders (
     ...signingKeys.map(key => `v1a,${signText(key, content).toString('base64')}`),
   ]
   return {
-    'x-service-signature': [`t=${timestamp}`, ...own].join(','),
+    'x-service-signature': [`t=${timestamp}`, ...plain].join(','),
     'webhook-id': id,
     'webhook-timestamp': String(timestamp),
     'webhook-signature': standard.join(' '),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { subscribeToJobs, createOutcomeWaiter } from '../../services/jobs/job-waiter.ts'
+import { subscribeToJobs, OutcomeWaiter } from '../../services/jobs/job-waiter.ts'
 import { jobKeys } from '../../services/jobs/job-record.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { redisClock } from '../../services/runtime/platform/redis.ts'
@@ -143,7 +143,7 @@ describe('an idempotency key', () => {
     const clock = await redisClock(redis)
     const findArchived = async () => ({ job })
     const notifications = await subscribeToJobs(connect())
-    const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock })
+    const outcomes = new OutcomeWaiter({ store, findArchived, notifications, clock })
     expect(await outcomes.wait({ tenant, job: 'job_1', acceptByMs: 0 }))
       .toEqual({ kind: 'accepted', job })
     outcomes.stop()
@@ -356,7 +356,7 @@ describe('a wait for an outcome on a real channel', () => {
   it('is notified of announce and of a refusal, and ends at acceptBy', async () => {
     const clock = await redisClock(redis)
     const notifications = await subscribeToJobs(connect())
-    const outcomes = createOutcomeWaiter({ store, notifications, clock, pollMs: 60_000 })
+    const outcomes = new OutcomeWaiter({ store, notifications, clock, pollMs: 60_000 })
     const tenant = await fundedTenant(20_000)
     const acceptByMs = clock.now() + 60_000
     const waitFor = (job: string) => outcomes.wait({ tenant, job, acceptByMs })

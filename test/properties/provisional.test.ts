@@ -81,7 +81,8 @@ async function blocksOf (tenant: string, given: RandomJob) {
         const outcome = live(`batch ${batch} row ${firstRow + index}`, copiesOf(original))
         block.add(index, isLookup ? { ...outcome, source: 'cache' } : outcome)
       }
-      if (block.size() > 0 || isLookup) emissions.push(block.emission('small'))
+      const emission = block.emission('small')
+      if (emission.rows.rows.length > 0 || isLookup) emissions.push(emission)
     }
     const isEarly = (index: number) => originals[index] !== index || rows[index] === 'cached'
     make(NO_BATCH.lookup, isEarly)
@@ -92,7 +93,8 @@ async function blocksOf (tenant: string, given: RandomJob) {
       for (const index of upTo(own.length).filter(at => ended[at])) {
         block.add(index, withoutVerdict('internal', { atMs: 0 }))
       }
-      if (block.size() > 0) emissions.push(block.emission('small'))
+      const emission = block.emission('small')
+      if (emission.rows.rows.length > 0) emissions.push(emission)
     }
     for (const more of repeated) make(100 + more, at => !isEarly(at) && batches[at]! <= more % 4)
   }

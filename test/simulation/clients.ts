@@ -3,7 +3,7 @@ import {
   type AwaitingDeps, awaitResults, findStoredResults,
 } from '../../services/ingest/find-jobs.ts'
 import { createRowShape } from '../../services/ingest/results-response.ts'
-import { createJobWaiter, type Notifications } from '../../services/jobs/job-waiter.ts'
+import { JobWaiter, type Notifications } from '../../services/jobs/job-waiter.ts'
 import type { ArchivedJob } from '../../services/jobs/results/archive.ts'
 import { listColumns, listJsonFields } from '../../services/jobs/results/columns.ts'
 import {
@@ -126,11 +126,11 @@ export function verifierOn (
   pipeline: Pipeline, notifications: Notifications
 ): (answered: Answered) => Promise<VerificationBody | undefined> {
   const { store, stores: { archive, blocks } } = pipeline
-  const waiter = createJobWaiter({
+  const waiter = new JobWaiter({
     store, notifications, pollMs: 20, maxWaits: 1_000, maxWaitsPerTenant: 1_000,
   })
   const deps: AwaitingDeps = {
-    waitForJob: waiter.wait,
+    waitForJob: wait => waiter.wait(wait),
     inlineResultsOf: notifications.inlineResultsOf,
     findResults: (tenant, job) => findStoredResults({ store, archive }, tenant, job),
     findErasures: async () => new Map(),

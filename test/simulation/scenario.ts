@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { Journal } from '../../schemas/types.ts'
-import { createOutcomeWaiter, subscribeToJobs } from '../../services/jobs/job-waiter.ts'
+import { OutcomeWaiter, subscribeToJobs } from '../../services/jobs/job-waiter.ts'
 import type { Liveness, SubmitterOptions } from '../../services/jobs/submit.ts'
 import { createOutbox } from '../../services/money/wallet.ts'
 import { createEmitter } from '../../services/runtime/engine/stage.ts'
@@ -177,7 +177,7 @@ async function submitterOn (
 ) {
   const { store, keys, messageCodec, bus } = pipeline
   const notifications = await subscribeToJobs(subscriber())
-  const outcomes = createOutcomeWaiter({ store, notifications, clock: redisLike, pollMs: 20 })
+  const outcomes = new OutcomeWaiter({ store, notifications, clock: redisLike, pollMs: 20 })
   const options = {
     store,
     keys,
@@ -192,7 +192,7 @@ async function submitterOn (
     liveness: unsure(chaos),
     acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : acceptWithinMs,
   }
-  return { options, awaitRows: verifierOn(pipeline, notifications), stop: outcomes.stop }
+  return { options, awaitRows: verifierOn(pipeline, notifications), stop: () => outcomes.stop() }
 }
 
 /** Every request is of a process of its own, which others take for gone without a reason. */

@@ -187,7 +187,6 @@ export type BlockOptions = {
 type Block = {
   /** Adds a finished row (index within the chunk); in ascending order, each once. */
   readonly add: (row: number, outcome: RowOutcome | DuplicateOutcome) => void
-  readonly size: () => number
   readonly emission: (lane: Lane) => Emission<'rows.completed'>
 }
 
@@ -214,7 +213,7 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
     listRowFields(coordinates.service).filter((name) => !NOT_STORED.has(name)))
   const shareCells = createSharedCells()
   const rows: number[] = []
-  const originals: number[] = []
+  const duplicateOf: number[] = []
   const duplicates: { row: number, count: number }[] = []
 
   const add = (row: number, outcome: RowOutcome | DuplicateOutcome) => {
@@ -224,7 +223,7 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
     }
     set(bitmaps.finished, row)
     rows.push(row)
-    originals.push(outcome.source === 'duplicate' ? outcome.duplicateOf : 0)
+    duplicateOf.push(outcome.source === 'duplicate' ? outcome.duplicateOf : 0)
     if (outcome.source !== 'duplicate' && outcome.copies > 0) {
       duplicates.push({ row, count: outcome.copies })
     }
@@ -254,11 +253,11 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
       inputs: inputs ?? null,
       contacts,
       rows,
-      duplicateOf: originals.some((original) => original > 0) ? originals : [],
+      duplicateOf: duplicateOf.some((original) => original > 0) ? duplicateOf : [],
       columns: cells.filled(),
     },
   })
-  return { add, size: () => rows.length, emission }
+  return { add, emission }
 }
 
 /**

@@ -54,31 +54,51 @@ export class ResultsError extends Error {
   override readonly name: string = 'ResultsError'
 }
 
+type PlannedJob = { readonly id: string, readonly chunks: number, readonly totalRows: number }
+
 /**
  * Plans which blocks are read for which rows. Needs the whole manifest, as a chunk ends where the
  * next one begins. Leaves out blocks that won no rows and hold no inputs.
  */
-export function planJob (
-  manifest: readonly ManifestEntry[],
-  job: { readonly id: string, readonly chunks: number, readonly totalRows: number }
-): JobPlan {
+export function planJob (manifest: readonly ManifestEntry[], job: PlannedJob): JobPlan {
   const counting = manifest.filter(({ inputs, won }) => inputs || won.some(byte => byte !== 0))
-  const jobWide = counting.filter(({ chunk }) => chunk >= job.chunks)
-  const starts = listStarts(manifest.filter(({ chunk }) => chunk < job.chunks))
-  const byChunk = Map.groupBy(counting, ({ chunk }) => chunk)
-  const chunks = starts.map(({ chunk, firstRow }, index) => {
-    const next = starts[index + 1]
-    const rows = (next?.firstRow ?? job.totalRows) - firstRow
-    if (rows <= 0) {
-      const end = next === undefined
-        ? `the job has ${job.totalRows} rows`
-        : `chunk ${next.chunk} at row ${next.firstRow + 1}`
+  return {
+    chunks: planChunks(counting, job), jobWide: counting.filter(({ chunk }) => chunk >= job.chunks),
+  }
+}
+
+/**
+ * The chunks of a job as far as these entries show them. One whose next chunk is not among them may
+ * seem some rows longer, which no block has; rows between chunks have no inputs, and chunk -1.
+ */
+export function planChunks (
+  manifest: readonly ManifestEntry[], { id, chunks, totalRows }: PlannedJob
+): readonly ChunkPlan[] {
+  const byChunk = [...Map.groupBy(
+    manifest.filter(({ chunk }) => chunk < chunks), ({ chunk }) => chunk)]
+    .sort(([a], [b]) => a - b)
+  const plans: ChunkPlan[] = []
+  const addGap = (from: number, to: number) => {
+    if (from < to) plans.push({ chunk: -1, firstRow: from, rows: to - from, entries: [] })
+  }
+  let end = 0
+  for (const [index, [chunk, entries]] of byChunk.entries()) {
+    const { firstRow, won } = entries[0]!
+    const following = byChunk[index + 1]?.[1][0]
+    const next = following?.firstRow ?? totalRows
+    if (next <= firstRow) {
+      const limit = following === undefined
+        ? `the job has ${totalRows} rows`
+        : `chunk ${following.chunk} at row ${next + 1}`
       throw new ResultsError(
-        `manifest of job ${job.id}: chunk ${chunk} starts at row ${firstRow + 1}, ${end}`)
+        `manifest of job ${id}: chunk ${chunk} starts at row ${firstRow + 1}, ${limit}`)
     }
-    return { chunk, firstRow, rows, entries: byChunk.get(chunk) ?? [] }
-  })
-  return { chunks, jobWide }
+    addGap(end, firstRow)
+    end = Math.min(firstRow + won.length * 8, next)
+    plans.push({ chunk, firstRow, rows: end - firstRow, entries })
+  }
+  addGap(end, totalRows)
+  return plans
 }
 
 /**
@@ -144,15 +164,6 @@ function addWon (
     positionOf[index] = position
     duplicateOf[index] = rows.duplicateOf[position] ?? 0
   }
-}
-
-function listStarts (
-  entries: readonly ManifestEntry[]
-): readonly { readonly chunk: number, readonly firstRow: number }[] {
-  const byChunk = new Map(entries.map(({ chunk, firstRow }) => [chunk, firstRow]))
-  const starts = [...byChunk].map(([chunk, firstRow]) => ({ chunk, firstRow }))
-    .sort((a, b) => a.chunk - b.chunk)
-  return starts[0]?.firstRow === 0 ? starts : [{ chunk: -1, firstRow: 0 }, ...starts]
 }
 
 /** Prefers inputs that are not blank: a block that replaced a lost one has blank inputs. */

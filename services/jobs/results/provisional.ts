@@ -6,8 +6,8 @@ import type { Job, ManifestEntry } from '../job.ts'
 import { findUnfinishedRows } from '../job-record.ts'
 import { listRowFields } from './columns.ts'
 import {
-  type ChunkPlan, createCellReader, createRepeater, mergeBlocks, type OpenBlock, referenceAt,
-  ResultsError,
+  type ChunkPlan, createCellReader, createRepeater, mergeBlocks, type OpenBlock, planChunks,
+  referenceAt,
 } from './merge.ts'
 import {
   type RowOptions, type Rows, byDigest, LostResultsError, MissingResultsError, openEntries,
@@ -183,11 +183,11 @@ export class ProvisionalResults {
     const { job, key, keep, withReference = false } = reading
     const { originalByRow } = steps
     const uses = markUses(steps, window)
-    const plans = planChunks(reading, steps, uses)
+    const plans = selectChunks(reading, steps, uses)
     const jobWide = await this.#openJobWide(reading)
     const fields = listRowFields(job.service)
     const [cellsAt, repeat] = [createCellReader(fields), createRepeater(fields)]
-    const originals = new Map<number, readonly string[]>()
+    const cellsByOriginal = new Map<number, readonly string[]>()
     for await (const [batch, blocks] of this.#readAhead(job, plans)) {
       const stored = byDigest(blocks)
       for (const plan of batch) {
@@ -196,11 +196,11 @@ export class ProvisionalResults {
         const rows: (readonly string[])[] = []
         for (let index = 0, row = plan.firstRow; index < plan.rows; index += 1, row += 1) {
           if (uses[row] === UNUSED) continue
-          const original = originals.get(originalByRow.get(row) ?? -1)
+          const original = cellsByOriginal.get(originalByRow.get(row) ?? -1)
           const cells = original === undefined
             ? cellsAt(merged, index)
             : repeat(merged, index, original)
-          if (steps.hasDuplicates.has(row)) originals.set(row, cells)
+          if (steps.hasDuplicates.has(row)) cellsByOriginal.set(row, cells)
           if (uses[row] !== WANTED || keep?.(cells) === false) continue
           rows.push(withReference ? [...cells, referenceAt(merged, index)] : cells)
         }
@@ -290,7 +290,7 @@ function computeSteps (
   { job, blocks }: Reading, duplicates: ReadonlyMap<string, Duplicates>
 ): Steps {
   const { totalRows } = job.preflight
-  const chunks = layOut(job, blocks)
+  const chunks = planChunks(blocks, { id: job.id, chunks: job.chunks, totalRows })
   const wonBy = new Int32Array(totalRows)
   for (const [index, { won, firstRow }] of blocks.entries()) {
     for (const row of indexes(won)) wonBy[firstRow + row] = index + 1
@@ -316,35 +316,6 @@ function computeSteps (
   return { chunks, wonBy, stepByRow, originalByRow, hasDuplicates: new Set(originalByRow.values()) }
 }
 
-/**
- * The chunks of a job as far as they are known. One whose next chunk is not known yet may seem some
- * rows longer, which no block has; rows between chunks have no inputs, and chunk -1.
- */
-function layOut (job: Job, blocks: readonly ManifestEntry[]): readonly ChunkPlan[] {
-  const { totalRows } = job.preflight
-  const byChunk = [...Map.groupBy(
-    blocks.filter(({ chunk }) => chunk < job.chunks), ({ chunk }) => chunk)]
-    .sort(([a], [b]) => a - b)
-  const chunks: ChunkPlan[] = []
-  const addGap = (from: number, to: number) => {
-    if (from < to) chunks.push({ chunk: -1, firstRow: from, rows: to - from, entries: [] })
-  }
-  let end = 0
-  for (const [index, [chunk, entries]] of byChunk.entries()) {
-    const { firstRow, won } = entries[0]!
-    const next = byChunk[index + 1]?.[1][0]!.firstRow ?? totalRows
-    if (firstRow < end || next <= firstRow) {
-      throw new ResultsError(`manifest of job ${job.id}: chunk ${chunk} starts at row ` +
-        `${firstRow + 1}, between rows ${end + 1} and ${next}`)
-    }
-    addGap(end, firstRow)
-    end = Math.min(firstRow + won.length * 8, next)
-    chunks.push({ chunk, firstRow, rows: end - firstRow, entries })
-  }
-  addGap(end, totalRows)
-  return chunks
-}
-
 const [UNUSED, REPEATED, WANTED] = [0, 1, 2]
 
 /** By index in the job: the rows of a window, and originals that duplicates among them repeat. */
@@ -362,7 +333,7 @@ function markUses (
 }
 
 /** The chunks with used rows, with the blocks that are read of them. */
-function planChunks (
+function selectChunks (
   { blocks }: Reading, { chunks, wonBy }: Steps, uses: Uint8Array
 ): readonly ChunkPlan[] {
   return chunks.flatMap(plan => {

@@ -134,7 +134,7 @@ export type ReadingDeps = {
 /** The rows after the first `from` ones up to row `to`, and how they are read ahead. */
 type ReadRange = ReadAheadOptions & { readonly from: number, readonly to: number }
 
-/** The state of one read of a job; retains originals that have duplicates. */
+/** The state of one read of a job; retains the cells of originals that have duplicates. */
 type Reading = {
   readonly job: Job
   readonly plan: JobPlan
@@ -143,7 +143,7 @@ type Reading = {
   readonly cellsAt: CellReader
   readonly repeat: ReturnType<typeof createRepeater>
   readonly jobWide: readonly OpenBlock[]
-  readonly originals: Map<number, readonly string[]>
+  readonly cellsByOriginal: Map<number, readonly string[]>
 }
 
 type StoredBlocks = ReadonlyMap<StoredBlock['digest'], StoredBlock>
@@ -184,7 +184,7 @@ async function openChunks (
     cellsAt: createCellReader(fields),
     repeat: createRepeater(fields),
     jobWide: [],
-    originals: new Map(),
+    cellsByOriginal: new Map(),
   }
   const jobWide = await openJobWide(deps, reading)
   return readChunks(deps, { ...reading, jobWide }, batches)
@@ -258,12 +258,12 @@ async function openChunk (
   { codec }: Pick<ReadingDeps, 'codec'>, reading: Reading,
   { plan, stored }: { readonly plan: ChunkPlan, readonly stored: StoredBlocks }
 ): Promise<MergedChunk> {
-  const { job, cellsAt, jobWide, originals } = reading
+  const { job, cellsAt, jobWide, cellsByOriginal } = reading
   const open = await openEntries({ codec }, reading, { entries: plan.entries, stored })
   const merged = mergeChunk(job.id, plan, [...open, ...jobWide])
   const marked = plan.entries.flatMap(({ digest }) => stored.get(digest)?.originals ?? [])
   for (const index of marked) {
-    if (index < plan.rows) originals.set(plan.firstRow + index + 1, cellsAt(merged, index))
+    if (index < plan.rows) cellsByOriginal.set(plan.firstRow + index + 1, cellsAt(merged, index))
   }
   return merged
 }
@@ -309,25 +309,25 @@ export async function openEntries (
 async function repeatOriginals (
   deps: ReadingDeps, reading: Reading, merged: MergedChunk
 ): Promise<ReadChunk['repeated']> {
-  const { job, plan, range, cellsAt, repeat, originals } = reading
+  const { job, plan, range, cellsAt, repeat, cellsByOriginal } = reading
   const { firstRow, duplicateOf } = merged
   const repeated = new Map<number, readonly string[]>()
   const isRead = (index: number) => firstRow + index >= range.from && firstRow + index < range.to
   const wanted = [...new Set(duplicateOf.filter((_, index) => isRead(index)))]
-    .filter(row => row > 0 && !originals.has(row))
+    .filter(row => row > 0 && !cellsByOriginal.has(row))
   for (const row of wanted.filter(row => row > firstRow)) {
-    originals.set(row, cellsAt(merged, row - firstRow - 1))
+    cellsByOriginal.set(row, cellsAt(merged, row - firstRow - 1))
   }
   const elsewhere = Map.groupBy(wanted.filter(row => row <= firstRow), row =>
     plan.chunks.findLast(chunk => chunk.firstRow < row) as ChunkPlan)
   for (const [chunk, rows] of elsewhere) {
     const stored = byDigest(await readBlocks(deps, job, [chunk]))
     const opened = await openChunk(deps, reading, { plan: chunk, stored })
-    for (const row of rows) originals.set(row, cellsAt(opened, row - chunk.firstRow - 1))
+    for (const row of rows) cellsByOriginal.set(row, cellsAt(opened, row - chunk.firstRow - 1))
   }
   for (const [index, original] of duplicateOf.entries()) {
     if (original === 0 || !isRead(index)) continue
-    repeated.set(index, repeat(merged, index, originals.get(original) ?? []))
+    repeated.set(index, repeat(merged, index, cellsByOriginal.get(original) ?? []))
   }
   return repeated
 }

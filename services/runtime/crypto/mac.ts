@@ -50,9 +50,9 @@ export function createMac (
     sign: (purpose, content) =>
       `${active}:${computeDigest(active, purpose, content)?.toString('base64') ?? ''}`,
     isAuthentic: (mac, purpose, content) => {
-      const [kid = '', given = ''] = mac.split(':')
+      const [kid = '', text = ''] = mac.split(':')
       const expected = computeDigest(kid, purpose, content)
-      const digest = Buffer.from(given, 'base64')
+      const digest = Buffer.from(text, 'base64')
       return digest.length === expected?.length && timingSafeEqual(digest, expected)
     },
   }
@@ -140,7 +140,7 @@ function isForPartners (name: string): boolean {
 /** The JSON before the value contains its length, so different messages have different contents. */
 function messageContent ({ topic, key, value, headers }: MessageContent): Content {
   const others = Object.entries(headers).filter(([header]) => header !== HEADER)
-    .sort(([one], [other]) => one < other ? -1 : 1)
+    .sort(([a], [b]) => a < b ? -1 : 1)
   const text = JSON.stringify([1, topic, key, others, value?.length ?? -1])
   return value === null ? [text] : [text, value]
 }
@@ -171,8 +171,8 @@ export function createRecordMac (
     [JSON.stringify([1, tenant, id, content])]
   return {
     sign: record => mac.sign(recordPurpose(record), recordText(record)),
-    isAuthentic: (given, record) => {
-      if (mac.isAuthentic(given, recordPurpose(record), recordText(record))) return true
+    isAuthentic: (signature, record) => {
+      if (mac.isAuthentic(signature, recordPurpose(record), recordText(record))) return true
       onForged(record)
       return false
     },

@@ -227,13 +227,7 @@ export class HeldMessages<M extends { readonly raw: RawMessage }> {
 /** Encoded messages by lane. Each lane has a producer, so that lanes do not block others. */
 type Sealed = ReadonlyMap<Lane, readonly OutgoingMessage[]>
 
-export type Emitter = {
-  /** Seals and sends all; resolves when the brokers have acknowledged all of them. */
-  readonly emit: (emissions: readonly Emission[], signal?: AbortSignal) => Promise<void>
-  /** The two halves of `emit`, for callers that act in between. */
-  readonly seal: (emissions: readonly Emission[]) => Promise<Sealed>
-  readonly send: (sealed: Sealed, signal?: AbortSignal) => Promise<void>
-}
+export type Emitter = ReturnType<typeof createEmitter>
 
 /** Messages sealed before the event loop runs again. */
 const SEALED_AT_ONCE = 2
@@ -244,7 +238,7 @@ export function createEmitter (
     readonly messageCodec: MessageCodec
     readonly producerOf: (lane: Lane) => Producer
   }
-): Emitter {
+) {
   const seal = async (emissions: readonly Emission[]): Promise<Sealed> => {
     const sealed = new Map<Lane, OutgoingMessage[]>()
     for (let from = 0; from < emissions.length; from += SEALED_AT_ONCE) {
@@ -269,9 +263,14 @@ export function createEmitter (
     await Promise.all([...sealed].map(([lane, messages]) =>
       producerOf(lane).send(messages, signal)))
   }
-  const emit = async (emissions: readonly Emission[], signal?: AbortSignal) =>
-    send(await seal(emissions), signal)
-  return { emit, seal, send }
+  return {
+    /** Seals and sends all; resolves when the brokers have acknowledged all of them. */
+    emit: async (emissions: readonly Emission[], signal?: AbortSignal) =>
+      send(await seal(emissions), signal),
+    /** The two halves of `emit`, for callers that act in between. */
+    seal,
+    send,
+  }
 }
 
 /** The spans of decisions that are applied together. */

@@ -232,7 +232,7 @@ function memoize<T> (load: (key: string) => Promise<T>): (key: string) => Promis
 }
 
 /** A local schema: the registered JSON, and the type that encodes and decodes. */
-type OwnSchema = { readonly subject: string, readonly json: Schema, readonly type: Type }
+type OwnSchema = { readonly json: Schema, readonly type: Type }
 
 /** A column of strings as one JSON array: ten times as fast as Avro strings one by one. */
 class StringColumn extends avro.types.LogicalType {
@@ -318,7 +318,7 @@ function load (): ReadonlyMap<string, OwnSchema> {
     const base = file.slice(0, -'.avsc'.length)
     const subject = base.endsWith('-rows') ? base : `${base}-value`
     const json = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Schema
-    return [subject, { subject, json, type: toAvroType(json) }]
+    return [subject, { json, type: toAvroType(json) }]
   }))
 }
 

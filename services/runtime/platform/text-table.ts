@@ -60,5 +60,5 @@ function valueText (value: unknown): string {
   if (Array.isArray(value)) return value.map(valueText).join(',')
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
   if (typeof value !== 'object') return String(value)
-  return Object.entries(value).map(([name, one]) => `${name}=${valueText(one)}`).join(' ')
+  return Object.entries(value).map(([name, field]) => `${name}=${valueText(field)}`).join(' ')
 }

@@ -322,6 +322,8 @@ async function sealJob (
     },
     outcomes: { wait: async () => accepted },
     clock: { now: Date.now },
+    acceptWithinMs: ACCEPT_DEADLINE_MS,
+    partitionsOf: () => ({}),
   })
   await submitter.submit({
     tenant,

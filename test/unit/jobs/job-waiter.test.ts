@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { Job, Outcome } from '../../../services/jobs/job.ts'
 import { toRecord } from '../../../services/jobs/job-record.ts'
 import {
-  createJobWaiter, type JobWait, subscribeToJobs, createOutcomeWaiter, isSafe,
+  JobWaiter, type JobWait, subscribeToJobs, OutcomeWaiter, isSafe,
 } from '../../../services/jobs/job-waiter.ts'
 import { endedJob } from '../../support/webhooks/deliveries.ts'
 
@@ -26,7 +26,7 @@ async function setUp ({ pollMs = 60_000, maxWaits = 10, maxWaitsPerTenant = 10 }
     queueMicrotask(state.onRead)
     return state.job
   }
-  const waiter = createJobWaiter({
+  const waiter = new JobWaiter({
     store: { read }, notifications, pollMs, maxWaits, maxWaitsPerTenant,
   })
   const wait = (more: Partial<JobWait> = {}) => waiter.wait({
@@ -107,10 +107,10 @@ describe('a wait for a job', () => {
     waiting.push(wait({ tenant: 'org_3.live' }))
     expect(await waiting[1]).toBe(running)
     expect(await wait({ tenant: 'org_4.live' })).toBe(running)
-    expect(waiter.waits()).toBe(3)
+    expect(waiter.waits).toBe(3)
     waiter.stop()
     await Promise.all(waiting)
-    expect(waiter.waits()).toBe(0)
+    expect(waiter.waits).toBe(0)
   })
 
   it('frees its slot at its end, even if it fails', async () => {
@@ -158,7 +158,7 @@ async function setUpOutcomes ({ pollMs = 60_000 } = {}) {
   }
   const clock = { now: () => state.nowMs }
   const findArchived = async () => state.archived
-  const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock, pollMs })
+  const outcomes = new OutcomeWaiter({ store, findArchived, notifications, clock, pollMs })
   return { state, outcomes, notify }
 }
 const claim = { tenant: 'org_1.live', job: 'job_1', acceptByMs: 50_000 }

@@ -66,6 +66,8 @@ function setUp ({ claim, outcome, emit, createKey, refuse, ...options }: Parts =
     outcomes: { wait: async () => (await outcome?.() ?? accepted) as DecidedOutcome },
     clock: { now: () => 1_000 },
     tokenVersion: 'v1',
+    acceptWithinMs: 25_000,
+    partitionsOf: () => ({}),
     ...options,
   })
   const rowsSent = () => emitted.filter((emission): emission is Emission<'rows.submitted'> =>

@@ -238,7 +238,7 @@ describe('a block', () => {
     expect(() => block.add(3, outcome({}))).toThrow(RangeError)
     expect(() => block.add(2, outcome({}))).toThrow(RangeError)
     expect(() => block.add(10, outcome({}))).toThrow(RangeError)
-    expect(block.size()).toBe(1)
+    expect(block.emission('small').rows.rows).toEqual([3])
   })
 })
 

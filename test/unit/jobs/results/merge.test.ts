@@ -26,12 +26,15 @@ describe('planJob', () => {
     expect(plan.chunks[0]?.entries).toEqual([withInputs])
   })
 
-  it('gives rows of lost chunks to the chunk before, or to one of its own', () => {
+  it('gives rows of lost chunks to a chunk of their own', () => {
     const wide = entry(3, 0, { digest: 'wide', won: bitmapOf(9, [0, 1, 2, 5, 6]) })
     const plan = planJob([entry(1, 3), wide], { id: 'job_1', chunks: 3, totalRows: 9 })
     expect(plan.chunks.map(({ chunk, firstRow, rows }) => [chunk, firstRow, rows]))
       .toEqual([[-1, 0, 3], [1, 3, 6]])
     expect(plan.jobWide).toEqual([wide])
+    expect(planJob([entry(0, 0), entry(2, 12)], { id: 'job_1', chunks: 3, totalRows: 20 }).chunks
+      .map(({ chunk, firstRow, rows }) => [chunk, firstRow, rows]))
+      .toEqual([[0, 0, 8], [-1, 8, 4], [2, 12, 8]])
     expect(planJob([], { id: 'job_1', chunks: 3, totalRows: 9 }).chunks)
       .toEqual([{ chunk: -1, firstRow: 0, rows: 9, entries: [] }])
   })
