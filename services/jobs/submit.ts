@@ -377,13 +377,7 @@ async function quote (options: SubmitterOptions, submission: Submission): Promis
 }
 
 /** The heartbeat of this process, and a check of the heartbeats of others. */
-export type Liveness = {
-  /** The id of this process; a restarted process has another one. */
-  readonly own: string
-  /** Whether the heartbeat of a process has expired: it may have crashed. */
-  readonly isGone: (name: string) => Promise<boolean>
-  readonly stop: () => void
-}
+export type Liveness = Awaited<ReturnType<typeof startLiveness>>
 
 const EXPIRES_AFTER_MS = 5_000
 const HEARTBEAT_MS = 1_500
@@ -396,13 +390,15 @@ const aliveKey = (name: string) => `alive:${name}`
  */
 export async function startLiveness (
   redis: Pick<Redis, 'set' | 'exists'>, id: string = randomUUID()
-): Promise<Liveness> {
+) {
   const beat = async () => { await redis.set(aliveKey(id), '1', 'PX', EXPIRES_AFTER_MS) }
   await retryForever(beat, { when: isInfrastructure })
   const timer = setInterval(() => { beat().catch(() => {}) }, HEARTBEAT_MS).unref()
   return {
+    /** The id of this process; a restarted process has another one. */
     own: id,
-    isGone: async name => await redis.exists(aliveKey(name)) === 0,
-    stop: () => clearInterval(timer),
+    /** Whether the heartbeat of a process has expired: it may have crashed. */
+    isGone: async (name: string): Promise<boolean> => await redis.exists(aliveKey(name)) === 0,
+    stop: (): void => clearInterval(timer),
   }
 }

@@ -373,12 +373,6 @@ const OVERHEAD_BYTES = 8
 /** The only cell of a line, if it is blank: many readers skip lines without a character. */
 const BLANK_CELL = '""'
 
-type CsvWriterOptions = {
-  readonly safe: boolean
-  readonly sizeBytes: number
-  readonly delimiter?: string
-}
-
 /**
  * Writes CSV cells, `csvCell` of each, into one buffer. Nearly all cells are plain ASCII, which is
  * checked and written in one pass: a row of many cells takes half the time of building a string.
@@ -392,7 +386,7 @@ class CsvWriter {
   #at = 0
   #lineStart = 0
 
-  constructor ({ safe, sizeBytes, delimiter = ',' }: CsvWriterOptions) {
+  constructor ({ safe, delimiter, sizeBytes }: CellStyle & { readonly sizeBytes: number }) {
     this.#safe = safe
     this.#delimiter = delimiter
     this.#delimiterCode = delimiter.charCodeAt(0)

@@ -23,15 +23,7 @@ export type ResultTarget = {
   readonly service: string
 }
 
-export type PartnerResults = {
-  /**
-   * Seals and sends results; resolves when all are acknowledged. Repeats have the same ids, so
-   * partners can deduplicate them.
-   */
-  readonly send: (
-    of: ResultTarget, results: readonly ContactResult[], signal?: AbortSignal,
-  ) => Promise<void>
-}
+export type PartnerResults = ReturnType<typeof connectPartnerResults>
 
 /** Maximum length of a reference; longer ones are truncated in results. */
 export const MAX_REFERENCE_CHARACTERS = 200
@@ -43,7 +35,7 @@ const SEALED_PER_TURN = 500
 export function connectPartnerResults (
   { bus, codec }: { readonly bus: Pick<Bus, 'producer'>, readonly codec: Pick<Codec, 'encode'> },
   stage: string
-): PartnerResults {
+) {
   const openProducer =
     createPartnerProducers(partner => bus.producer(`${stage}.results.${partner}`))
   const toMessage = async (of: ResultTarget, result: ContactResult): Promise<OutgoingMessage> => {
@@ -62,7 +54,13 @@ export function connectPartnerResults (
     }
   }
   return {
-    send: async (of, results, signal) => {
+    /**
+     * Seals and sends results; resolves when all are acknowledged. Repeats have the same ids, so
+     * partners can deduplicate them.
+     */
+    send: async (
+      of: ResultTarget, results: readonly ContactResult[], signal?: AbortSignal
+    ): Promise<void> => {
       const producer = openProducer(of.partner)
       const sending: Promise<void>[] = []
       for (const some of splitBatches(results, SEALED_PER_TURN)) {

@@ -2,16 +2,7 @@ import { ConfigError, nameKey } from '../platform/config.ts'
 import { FatalError } from '../platform/errors.ts'
 import { type Binding, openSealed, SealError, sealPlain } from './seal.ts'
 
-export type KeyRing = {
-  /** Wraps a key or a secret with the active key; the result contains the id of that key. */
-  readonly wrap: (plain: Buffer, binding: Binding) => Buffer
-  /**
-   * @throws FatalError when the wrapping key is not in the ring: a stop loses nothing, treating the
-   * wrapped key as erased would.
-   * @throws SealError when the binding differs or the bytes were changed.
-   */
-  readonly unwrap: (wrapped: Buffer, binding: Binding) => Buffer
-}
+export type KeyRing = ReturnType<typeof createKeyRing>
 
 /**
  * A root key or a key of an organization is missing, which wraps keys in use. `lack` names it and
@@ -43,7 +34,7 @@ export function createKeyRing (
     readonly keys: ReadonlyMap<string, Buffer>
     readonly active: string
   }
-): KeyRing {
+) {
   for (const [id, { length }] of keys) {
     checkKeyId(id, name)
     if (length !== 32) {
@@ -55,9 +46,16 @@ export function createKeyRing (
     throw new TypeError(`${name} has no active ${nameKey(active)}: add it`)
   }
   return {
-    wrap: (plain, binding) =>
+    /** Wraps a key or a secret with the active key; the result contains the id of that key. */
+    wrap: (plain: Buffer, binding: Binding): Buffer =>
       withKeyId(active, sealPlain(activeKey, ['wrap', active, ...binding], plain)),
-    unwrap: (wrapped, binding) => {
+
+    /**
+     * @throws FatalError when the wrapping key is not in the ring: a stop loses nothing, treating
+     * the wrapped key as erased would.
+     * @throws SealError when the binding differs or the bytes were changed.
+     */
+    unwrap: (wrapped: Buffer, binding: Binding): Buffer => {
       const { id, content } = splitKeyId(wrapped)
       const key = keys.get(id)
       if (key === undefined) throw missingKeyError({ name, id, binding })

@@ -14,23 +14,17 @@ export type MessageKeySettings = {
   readonly MESSAGE_KEY_ACTIVE: string
 }
 
-/** Signs content for a purpose. A MAC for one purpose is not authentic for another. */
-type Mac = {
-  /** `<key id>:<base64>`. How the content is split does not matter. */
-  readonly sign: (purpose: string, content: Content) => string
-  readonly isAuthentic: (mac: string, purpose: string, content: Content) => boolean
-}
-
 type Content = readonly (string | Buffer)[]
 
 /**
- * HMAC-SHA-256 with one subkey (HKDF) per purpose. The active key signs; the MACs of all keys are
+ * Signs content for a purpose: HMAC-SHA-256 with one subkey (HKDF) per purpose, so that a MAC for
+ * one purpose is not authentic for another. The active key signs; the MACs of all keys are
  * authentic.
  * @throws ConfigError when the active key is not among the keys.
  */
 export function createMac (
   { MESSAGE_KEYS: keys, MESSAGE_KEY_ACTIVE: active }: MessageKeySettings
-): Mac {
+) {
   if (keys[active] === undefined) {
     throw new ConfigError([`MESSAGE_KEYS has no ${nameKey(active)}, which MESSAGE_KEY_ACTIVE ` +
       'names: add it'])
@@ -47,9 +41,10 @@ export function createMac (
     return hmac.digest()
   }
   return {
-    sign: (purpose, content) =>
+    /** `<key id>:<base64>`. How the content is split does not matter. */
+    sign: (purpose: string, content: Content): string =>
       `${active}:${computeDigest(active, purpose, content)?.toString('base64') ?? ''}`,
-    isAuthentic: (mac, purpose, content) => {
+    isAuthentic: (mac: string, purpose: string, content: Content): boolean => {
       const [kid = '', text = ''] = mac.split(':')
       const expected = computeDigest(kid, purpose, content)
       const digest = Buffer.from(text, 'base64')
@@ -88,46 +83,44 @@ type Received = Omit<MessageContent, 'key'> & {
   readonly key: Buffer, readonly partition: number, readonly offset: bigint,
 }
 
-/** Signs messages, and detects messages that were not sent by a service. */
-export type MessageMac = {
-  /** The message with the header `mac`; messages of partners' topics only if they are replayed. */
-  readonly sign: <M extends MessageContent>(message: M) => M
-  /** False for a message that no service has sent to this topic, which is also reported. */
-  readonly isAuthentic: (message: Received) => boolean
-  /** Whether an operator has replayed this message, which a partner wrote first. */
-  readonly isReplay: (message: Received) => boolean
-}
+export type MessageMac = ReturnType<typeof createMessageMac>
 
 const HEADER = 'mac'
 /** The header of a replayed message: the position of its letter, `partition:offset`. */
 export const REPLAY_OF = 'replay_of'
 
 /**
- * Signs topic, key, headers and value with one subkey per topic. Partition and offset are not
+ * Signs messages, and detects messages that were not sent by a service. Signs topic, key, headers
+ * and value with one subkey per topic. Partition and offset are not
  * signed, because only the broker knows them, so a copied message is authentic: the effects of all
  * messages are idempotent.
  * @throws ConfigError when the active key is not among the keys.
  */
 export function createMessageMac (
   settings: MessageKeySettings, onForged: (message: Received) => void = () => {}
-): MessageMac {
+) {
   const mac = createMac(settings)
   const isSigned = (message: Received): boolean => {
     const content = messageContent({ ...message, key: message.key.toString() })
     return mac.isAuthentic(message.headers[HEADER] ?? '', `message ${message.topic}`, content)
   }
   return {
-    sign: message => {
+    /** The message with the header `mac`; one of a partner's topic only if it is replayed. */
+    sign: <M extends MessageContent>(message: M): M => {
       if (isForPartners(message.topic) && !(REPLAY_OF in message.headers)) return message
       const signature = mac.sign(`message ${message.topic}`, messageContent(message))
       return { ...message, headers: { ...message.headers, [HEADER]: signature } }
     },
-    isAuthentic: message => {
+
+    /** False for a message that no service has sent to this topic, which is also reported. */
+    isAuthentic: (message: Received): boolean => {
       if (isForPartners(message.topic) || isSigned(message)) return true
       onForged(message)
       return false
     },
-    isReplay: message => REPLAY_OF in message.headers && isSigned(message),
+
+    /** Whether an operator has replayed this message, which a partner wrote first. */
+    isReplay: (message: Received): boolean => REPLAY_OF in message.headers && isSigned(message),
   }
 }
 
@@ -154,24 +147,23 @@ export type SignedRecord = {
   readonly content: string
 }
 
-/** Detects records that were not stored by a service. */
-export type RecordMac = {
-  readonly sign: (record: SignedRecord) => string
-  /** False for a forged, changed or moved record, which is also reported. */
-  readonly isAuthentic: (mac: string, record: SignedRecord) => boolean
-}
+export type RecordMac = ReturnType<typeof createRecordMac>
 
-/** @throws ConfigError when the active key is not among the keys. */
+/**
+ * Detects records that were not stored by a service.
+ * @throws ConfigError when the active key is not among the keys.
+ */
 export function createRecordMac (
   settings: MessageKeySettings, onForged: (record: SignedRecord) => void = () => {}
-): RecordMac {
+) {
   const mac = createMac(settings)
   const recordPurpose = ({ table }: SignedRecord) => `record ${table}`
   const recordText = ({ tenant, id, content }: SignedRecord) =>
     [JSON.stringify([1, tenant, id, content])]
   return {
-    sign: record => mac.sign(recordPurpose(record), recordText(record)),
-    isAuthentic: (signature, record) => {
+    sign: (record: SignedRecord): string => mac.sign(recordPurpose(record), recordText(record)),
+    /** False for a forged, changed or moved record, which is also reported. */
+    isAuthentic: (signature: string, record: SignedRecord): boolean => {
       if (mac.isAuthentic(signature, recordPurpose(record), recordText(record))) return true
       onForged(record)
       return false

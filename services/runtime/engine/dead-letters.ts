@@ -87,19 +87,7 @@ export function decisionMessage (
 /** The dead letters of one decision, which count as one failure. */
 type DeadDecision = readonly DeadLetter[]
 
-export type DeadLetters = {
-  /** @throws FatalError if these decisions would reach the limit of consecutive failures. */
-  readonly checkLimit: (decisions: readonly DeadDecision[]) => void
-  /** Resolves when the broker has acknowledged all of them. */
-  readonly send: (decisions: readonly DeadDecision[], signal?: AbortSignal) => Promise<void>
-  /**
-   * Records what became of replayed letters; before the offsets of their replays are committed, as
-   * a letter leaves the list only then. Resolves when the broker has acknowledged all of them.
-   */
-  readonly report: (outcomes: readonly ReplayOutcome[], signal?: AbortSignal) => Promise<void>
-  /** Resets the count of consecutive failures, after a message was processed. */
-  readonly reset: () => void
-}
+export type DeadLetters = ReturnType<typeof createDeadLetters>
 
 type DeadLettersOptions = {
   readonly stage: StageName
@@ -115,36 +103,48 @@ type DeadLettersOptions = {
  * one job count as one, so that no job of many messages stops the others. Those of an organization
  * that lacks a key say nothing about others and are not counted.
  */
-export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
+export function createDeadLetters (options: DeadLettersOptions) {
   const { stage, producer, metrics, limit, now } = options
   /** The jobs of the failures in a row, or positions of messages of no job. */
   const inARow = new Set<string>()
-  const checkLimit = (decisions: readonly DeadDecision[]) => {
-    const failing = decisions.filter(isFailure).map(nameOfFailure)
-    if (failing.length === 0 || new Set([...inARow, ...failing]).size < limit) return
-    throw new FatalError(`stage ${stage} stops: ${limit} decisions in a row failed; find the ` +
-      'cause in the log lines before this one, and list the dead letters with ' +
-      `"npm run admin -- dead list --stage ${stage}"`)
+  return {
+    /** @throws FatalError if these decisions would reach the limit of consecutive failures. */
+    checkLimit: (decisions: readonly DeadDecision[]): void => {
+      const failing = decisions.filter(isFailure).map(nameOfFailure)
+      if (failing.length === 0 || new Set([...inARow, ...failing]).size < limit) return
+      throw new FatalError(`stage ${stage} stops: ${limit} decisions in a row failed; find the ` +
+        'cause in the log lines before this one, and list the dead letters with ' +
+        `"npm run admin -- dead list --stage ${stage}"`)
+    },
+
+    /** Resolves when the broker has acknowledged all of them. */
+    send: async (decisions: readonly DeadDecision[], signal?: AbortSignal): Promise<void> => {
+      const letters = decisions.flat()
+      if (letters.length === 0) return
+      const messages = letters.map(letter => deadLetter(stage, letter, now()))
+      await sendAll(producer(), messages, signal)
+      // Without a limit their number has no bound, and partners choose the names.
+      if (limit < Infinity) {
+        for (const decision of decisions.filter(isFailure)) inARow.add(nameOfFailure(decision))
+      }
+      for (const letter of letters) {
+        metrics.count('stage_dead_letters_total', { stage, cause: findCause(letter) })
+      }
+    },
+
+    /**
+     * Records what became of replayed letters; before the offsets of their replays are committed,
+     * as a letter leaves the list only then. Resolves when the broker has acknowledged all of them.
+     */
+    report: async (outcomes: readonly ReplayOutcome[], signal?: AbortSignal): Promise<void> => {
+      if (outcomes.length === 0) return
+      await producer().send(outcomes.map(({ letter: position, ...outcome }) =>
+        decisionMessage(stage, { position, decision: { ...outcome, atMs: now() } })), signal)
+    },
+
+    /** Resets the count of consecutive failures, after a message was processed. */
+    reset: (): void => { inARow.clear() },
   }
-  const send = async (decisions: readonly DeadDecision[], signal?: AbortSignal) => {
-    const letters = decisions.flat()
-    if (letters.length === 0) return
-    const messages = letters.map(letter => deadLetter(stage, letter, now()))
-    await sendAll(producer(), messages, signal)
-    // Without a limit their number has no bound, and partners choose the names.
-    if (limit < Infinity) {
-      for (const decision of decisions.filter(isFailure)) inARow.add(nameOfFailure(decision))
-    }
-    for (const letter of letters) {
-      metrics.count('stage_dead_letters_total', { stage, cause: findCause(letter) })
-    }
-  }
-  const report = async (outcomes: readonly ReplayOutcome[], signal?: AbortSignal) => {
-    if (outcomes.length === 0) return
-    await producer().send(outcomes.map(({ letter: position, ...outcome }) =>
-      decisionMessage(stage, { position, decision: { ...outcome, atMs: now() } })), signal)
-  }
-  return { checkLimit, send, report, reset: () => { inARow.clear() } }
 }
 
 /** A missing key is a cause of its own, whatever failed without it. */
