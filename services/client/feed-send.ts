@@ -380,14 +380,14 @@ async function * readCsv (file: InputFile): AsyncIterable<FieldRecord> {
     if (text === '') continue
     const texts = cells.map(cell => decodeCell(cell, 'windows-1252'))
     if (names === undefined) {
-      // Columns that share a name are named by their positions.
-      names = texts.map((name, at) =>
-        texts.indexOf(name) === texts.lastIndexOf(name) ? name : `#${at + 1}`)
-      const repeated = ['countryCode', ...REFERENCE_NAMES].find(name =>
-        texts.includes(name) && !names?.includes(name))
-      if (repeated !== undefined) {
-        throw new CommandError(`${file.path} has several columns ${repeated}. Rename all but one.`)
+      const columns = Map.groupBy(texts, name => name)
+      const isRepeated = (name: string) => (columns.get(name)?.length ?? 0) > 1
+      const ambiguous = ['countryCode', ...REFERENCE_NAMES].find(isRepeated)
+      if (ambiguous !== undefined) {
+        throw new CommandError(`${file.path} has several columns ${ambiguous}. Rename all but one.`)
       }
+      // Columns that share a name are named by their positions.
+      names = texts.map((name, at) => isRepeated(name) ? `#${at + 1}` : name)
       continue
     }
     row++

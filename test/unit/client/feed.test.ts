@@ -9,6 +9,7 @@ import {
 } from '../../../services/client/feed-send.ts'
 import type { FileContact } from '../../support/feeds/partner.ts'
 import { newFolder } from '../../support/folder.ts'
+import { lowestCost } from '../../support/lowest-cost.ts'
 
 const folder = newFolder('feed-')
 
@@ -285,6 +286,18 @@ describe('a file of contacts', () => {
     ['i.csv', 'phone,countryCode,countryCode\n1,US,CA\n', {}, 'has several columns countryCode'],
   ])('%s with %j is rejected with the reason', async (name, text, options, why) => {
     await expect(read(name, text, options)).rejects.toThrow(why)
+  })
+
+  it('costs what its columns cost', async () => {
+    const costOf = async (columns: number) => {
+      const names = Array.from({ length: columns }, (_, at) => `c${at}`).join()
+      const before = process.threadCpuUsage()
+      await read('wide.csv', `phone,${names}\n1${','.repeat(columns)}\n`)
+      const { user, system } = process.threadCpuUsage(before)
+      return user + system
+    }
+    const most = 5 * 16 * await lowestCost(() => costOf(3_000), 0, 3)
+    expect(await lowestCost(() => costOf(48_000), most, 3)).toBeLessThanOrEqual(most)
   })
 
   it('must exist, and be one', () => {
