@@ -357,12 +357,10 @@ function selectField (
   throw new CommandError(`${file} has no field ${named}. The fields are: ${names.join(', ')}.`)
 }
 
-/** Throws CommandError for a number that is another one than in the file, as JSON reads it. */
 function readText (record: Fields, field: string, row: number): string {
   const value = record[field]
   if (typeof value === 'string') return value
-  if (typeof value !== 'number') return ''
-  if (Number.isSafeInteger(value)) return String(value)
+  if (value !== INEXACT) return ''
   throw new CommandError(`Row ${row} of the file has a number as ${field} that is not exact in ` +
     'JSON. Write it in quotes.')
 }
@@ -424,13 +422,26 @@ const PIECE_BYTES = 65_536
 
 function parseObject (text: string, position: string): Fields {
   try {
-    const value: unknown = JSON.parse(text)
+    const value: unknown = JSON.parse(text, reviveNumber)
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields
   } catch {
     // Reported below, like a value of another type.
   }
   throw new CommandError(
     `${position} is not a JSON object. Each line must look like {"input":"+12127365000"}.`)
+}
+
+/** In place of a number that is another one in the file than JSON reads. */
+const INEXACT = Symbol('inexact')
+
+/** A whole number becomes its text, whatever its notation in the file: `1.0`, `1E0`. */
+function reviveNumber (_name: string, value: unknown, context?: { readonly source?: string }) {
+  if (typeof value !== 'number') return value
+  const text = String(value)
+  const [read, written] = [text, context?.source ?? text].map(number =>
+    number.replaceAll(/e.*|[-.]/gi, '').replace(/^0+/, '')) as [string, string]
+  const isExact = read.padEnd(written.length, '0') === written.padEnd(read.length, '0')
+  return isExact && Number.isSafeInteger(value) ? text : INEXACT
 }
 
 export type ResultFile = {

@@ -259,6 +259,8 @@ describe('a file of contacts', () => {
     ['d.csv', 'Telefon\n1\n', {}, [contact('1')]],
     ['e.csv', 'a,b\n1,2\n', { column: 'b', referenceColumn: 'a' }, [contact('2', '1')]],
     ['f.csv', 'Tel,id,Tel\n1,A,3\n', { column: '#1' }, [contact('1', 'A')]],
+    ['g.ndjson', '{"phone":12127365000.0,"id":1.70E2}\n{"phone":2.02e3,"id":-0.0}\n', {},
+      [contact('12127365000', '170'), contact('2020', '0')]],
   ])('%s with the text %j is read', async (name, text, options, contacts) => {
     expect(await read(name, text, options)).toEqual({ contacts, read: 1 })
   })
@@ -283,6 +285,8 @@ describe('a file of contacts', () => {
     ['g.ndjson', '{"input":"1","id":"a"}\n{"input":"1","id":9007199254740993}\n', {},
       'Row 2 of the file has a number as id that is not exact in JSON. Write it in quotes.'],
     ['h.ndjson', '{"input":"1","id":1.5}\n', {}, 'not exact in JSON'],
+    ['j.ndjson', '{"input":"1","id":9007199254740991.25}\n', {}, 'not exact in JSON'],
+    ['k.ndjson', '{"input":"1","id":1e-400}\n', {}, 'not exact in JSON'],
     ['i.csv', 'phone,countryCode,countryCode\n1,US,CA\n', {}, 'has several columns countryCode'],
   ])('%s with %j is rejected with the reason', async (name, text, options, why) => {
     await expect(read(name, text, options)).rejects.toThrow(why)
