@@ -55,10 +55,8 @@ const PICTURE_STYLE = `
 
 /** The picture of the pipeline as a file: the drawing of the web page without its figures. */
 function picture (): string {
-  const texts = Object.fromEntries(Object.entries(TASKS).flatMap(([stage, [first, second]]) =>
-    [[`done-${stage}`, first], [`age-${stage}-drawn`, second]]))
   const label = 'The pipeline: stages, and the Kafka topics that connect them.'
-  return renderPicture(texts, label, PICTURE_STYLE)
+  return renderPicture(TASKS, label, PICTURE_STYLE)
 }
 
 /** Escapes bars in table cells. */

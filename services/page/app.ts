@@ -17,11 +17,11 @@ import { jobPageRoutes } from './jobs.ts'
 import { keyRoutes, settingsRoutes } from './settings.ts'
 import { assets, errorPage, sendHtml } from './layout.ts'
 import { listRoutes } from './lists.ts'
-import { mailServerRoutes } from './mail-servers.ts'
+import { mailServerRoute } from './mail-servers.ts'
 import { overviewRoutes } from './overview.ts'
 import { explainError, PageError } from './page-error.ts'
 import { peopleRoutes } from './people.ts'
-import { pipelineRoutes } from './pipeline/page.ts'
+import { pipelineRoute } from './pipeline/page.ts'
 import { signInRoutes } from './sign-in.ts'
 import { uploadRoutes } from './upload.ts'
 import { usageRoutes } from './usage.ts'
@@ -105,8 +105,8 @@ function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOpt
     ...accessLogRoutes(deps),
     ...settingsRoutes(deps),
     ...peopleRoutes(deps),
-    ...pipelineRoutes(deps),
-    ...mailServerRoutes(deps),
+    pipelineRoute(deps),
+    mailServerRoute(deps),
   ]
 }
 

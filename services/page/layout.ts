@@ -2,12 +2,15 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire, stripTypeScriptTypes } from 'node:module'
 import { dirname } from 'node:path'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, RouteOptions } from 'fastify'
 import type { Session } from '../accounts/sessions.ts'
 import { MODES } from '../accounts/tenant.ts'
-import { type Exchange, isRecent, may, needsRecent, type Visit } from './context.ts'
+import {
+  type Exchange, isRecent, may, needsRecent, type PageDeps, type Visit,
+} from './context.ts'
 import { html, type Html, type HtmlValue } from './html.ts'
 import type { ErrorContent } from './page-error.ts'
+import type { PipelineStatus } from './pipeline/figures.ts'
 
 const require = createRequire(import.meta.url)
 
@@ -110,25 +113,34 @@ export function stepUpPath (back: string): string {
 /** The pages for operators of the pipeline, in the order of their navigation. */
 const OPERATOR_PAGES = { '/pipeline': 'Pipeline', '/mail-servers': 'Mail servers' } as const
 
-/** A page for operators of the pipeline, by its path. Its script loads it again and again. */
-export function operatorPage (
-  session: Session, path: keyof typeof OPERATOR_PAGES, body: Html
-): Html {
+/**
+ * A page for operators of the pipeline, whose content comes from the figures of all services. Its
+ * script loads it again and again.
+ */
+export function operatorRoute (
+  deps: PageDeps, path: keyof typeof OPERATOR_PAGES, view: (status: PipelineStatus) => Html
+): RouteOptions {
   const title = OPERATOR_PAGES[path]
-  return framed({
-    title,
-    scripts: ['refresh.js'],
-    body: html`
-      <div class="heading"><h1>${title}</h1>
-        <label class="check"><input type="checkbox" id="live" checked> Live</label></div>
-      ${body}`,
-    header: topBar({
-      home: '/pipeline',
-      tools: html`${themeSwitch}${signOut(session)}`,
-      links: Object.entries(OPERATOR_PAGES)
-        .map(([to, name]) => ({ path: to, title: name, isCurrent: to === path })),
-    }),
-  })
+  return {
+    method: 'GET',
+    url: path,
+    config: { access: 'operator' },
+    handler: async ({ visitor }, reply) => sendHtml(reply, framed({
+      title,
+      scripts: ['refresh.js'],
+      body: html`
+        <div class="heading"><h1>${title}</h1>
+          <label class="check"><input type="checkbox" id="live" checked> Live</label></div>
+        ${view(await deps.pipelineStatus())}`,
+      header: topBar({
+        home: '/pipeline',
+        // The access lets nobody else in.
+        tools: html`${themeSwitch}${signOut(visitor!.session)}`,
+        links: Object.entries(OPERATOR_PAGES)
+          .map(([to, name]) => ({ path: to, title: name, isCurrent: to === path })),
+      }),
+    })),
+  }
 }
 
 /** A page for everybody, without navigation; with `next`, the browser goes there at once. */

@@ -1,23 +1,13 @@
 import type { RouteOptions } from 'fastify'
-import type { Session } from '../accounts/sessions.ts'
 import type { Sample } from '../runtime/platform/metrics.ts'
 import type { PageDeps } from './context.ts'
 import { count, html, type Html, share } from './html.ts'
-import { badge, emptyState, operatorPage, sendHtml, table } from './layout.ts'
-import { PageError } from './page-error.ts'
+import { badge, emptyState, operatorRoute, table } from './layout.ts'
 import { missingText, type PipelineStatus } from './pipeline/figures.ts'
 
 /** The page of mail servers for operators. */
-export function mailServerRoutes (deps: PageDeps): readonly RouteOptions[] {
-  return [{
-    method: 'GET',
-    url: '/mail-servers',
-    config: { access: 'operator' },
-    handler: async ({ visitor }, reply) => {
-      if (visitor === undefined) throw new PageError('signed_out')
-      return sendHtml(reply, mailServersView(visitor.session, await deps.pipelineStatus()))
-    },
-  }]
+export function mailServerRoute (deps: PageDeps): RouteOptions {
+  return operatorRoute(deps, '/mail-servers', mailServersView)
 }
 
 /** What may be asked of one owner of mail servers from one egress, and how it answered. */
@@ -43,7 +33,7 @@ type OwnerFigures = {
 }
 
 /** The mail servers that checks of mailboxes ask: by owner, and by egress at each. */
-function mailServersView (session: Session, status: PipelineStatus): Html {
+function mailServersView (status: PipelineStatus): Html {
   const { samples } = status
   const egresses = readEgresses(samples)
   const owners = readOwners(samples, egresses)
@@ -55,7 +45,7 @@ function mailServersView (session: Session, status: PipelineStatus): Html {
       asked === 0 ? NO_VALUE : share(verdicts, asked)),
     number<{ recent: Answers }>('Blocks', ({ recent }) => count(recent.blocks)),
   ]
-  return operatorPage(session, '/mail-servers', html`
+  return html`
     <p class="hint">${missingText(status)} Replies are those
       of this hour and the one before.</p>
     ${owners.length === 0
@@ -89,7 +79,7 @@ function mailServersView (session: Session, status: PipelineStatus): Html {
             number('Sessions', ({ sessions }) => count(sessions)),
             ...answers,
           ])}
-        </section>`}`)
+        </section>`}`
 }
 
 const NO_VALUE = '–'

@@ -462,11 +462,10 @@ describe('operators of the pipeline', () => {
       service: 'phone-validation',
       inputs: Array.from({ length: 3_000 }, (_, at) => `+1646731${1000 + at}`),
     })
-    const lag = drawn.locator('[data-text="lag-normalize-reads-rows-submitted-drawn"]')
-    const rate = drawn.locator('[data-text="rate-normalize-reads-rows-submitted-drawn"]')
-    await expect.poll(() => lag.textContent()).toMatch(/^lag \d+$/)
-    await expect.poll(() => rate.textContent())
-      .toMatch(/^(0\.[1-9]|[1-9][\d.]*) messages\/s$/)
+    const row = at.getByRole('row', { name: 'normalize reads rows.submitted' })
+    await expect.poll(() => row.textContent())
+      .toMatch(/rows\.submitted\s*(0\.[1-9]|[1-9][\d.]*) messages\/s\s*\d+$/)
+    await expect.poll(() => drawn.getByText(/^lag \d+$/).count()).toBeGreaterThan(0)
     expect((await viewer.request.get('/live/overview')).status()).toBe(404)
   })
 

@@ -82,13 +82,14 @@ type Snapshot = {
 }
 
 /** What moves along an arrow; undefined where no process reports it. */
-type ArrowFigures = {
+type ArrowFigures = Arrow & {
   readonly messagesPerSecond: number | undefined
   /** Messages that are written, but not processed by the reading stage. */
   readonly lagMessages: number | undefined
 }
 
 type StageFigures = {
+  readonly stage: StageName
   readonly instances: number
   /** Rows per second; for stages whose messages carry no rows, requests, jobs or messages. */
   readonly perSecond: number | undefined
@@ -97,9 +98,9 @@ type StageFigures = {
   readonly isPaused: boolean
 }
 
-type Figures = {
-  readonly arrows: ReadonlyMap<string, ArrowFigures>
-  readonly stages: ReadonlyMap<StageName, StageFigures>
+export type Figures = {
+  readonly arrows: readonly ArrowFigures[]
+  readonly stages: readonly StageFigures[]
   /** Tenants whose money is locked until `ledger` has compared it with the journal. */
   readonly tenantsWaiting: number
 }
@@ -115,31 +116,45 @@ const METRIC_NAMES: ReadonlySet<string> = new Set<typeof METRICS[number]['name']
 ])
 
 /** The metrics of a stage: its work, a metric that each of its processes exports, and its age. */
-type StageMetrics = { readonly work: string, readonly liveness: string, readonly age: string }
+type StageMetrics = {
+  readonly work: string
+  /** What its work counts. */
+  readonly unit: string
+  readonly liveness: string
+  readonly age: string
+}
 
 const AGE = 'stage_oldest_age_seconds'
-const SPECIAL_METRICS: Partial<Record<StageName, StageMetrics>> = {
-  ingest: {
-    work: 'http_requests_total',
-    liveness: 'preflight_oldest_age_seconds',
-    age: 'preflight_oldest_age_seconds',
-  },
-  feed: { work: 'feed_jobs_total', liveness: 'feed_partners', age: '' },
-  // The messages of these stages carry no rows.
-  deliver: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
-  publish: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
-  ledger: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
+const OF_ROWS: StageMetrics =
+  { work: 'stage_rows_total', unit: 'rows/s', liveness: AGE, age: AGE }
+/** Of stages whose messages carry no rows. */
+const OF_MESSAGES: StageMetrics =
+  { work: 'stage_chunks_total', unit: 'messages/s', liveness: AGE, age: AGE }
+
+/** How the figures of a stage are measured. */
+export function stageMetrics (stage: StageName): StageMetrics {
+  switch (stage) {
+    case 'ingest': return {
+      work: 'http_requests_total',
+      unit: 'requests/s',
+      liveness: 'preflight_oldest_age_seconds',
+      age: 'preflight_oldest_age_seconds',
+    }
+    case 'feed': return {
+      work: 'feed_jobs_total', unit: 'jobs/s', liveness: 'feed_partners', age: '',
+    }
+    case 'deliver': case 'publish': case 'ledger': return OF_MESSAGES
+    default: return OF_ROWS
+  }
 }
-const STAGE_METRICS: StageMetrics = { work: 'stage_rows_total', liveness: AGE, age: AGE }
 
 /** Rates between two snapshots, and the lags of the later one. */
 function computeFigures (before: Snapshot, after: Snapshot): Figures {
   const seconds = (after.atMs - before.atMs) / 1_000
   const [old, fresh] = [readPositions(before), readPositions(after)]
   return {
-    arrows: new Map(ARROWS.map(arrow =>
-      [arrow.id, arrowFigures(arrow, { old, fresh, seconds })])),
-    stages: new Map(STAGES.map(stage => [stage, stageFigures(stage, { before, after, seconds })])),
+    arrows: ARROWS.map(arrow => measureArrow(arrow, { old, fresh, seconds })),
+    stages: STAGES.map(stage => measureStage(stage, { before, after, seconds })),
     tenantsWaiting: Math.max(0, ...[...after.byTarget.values()].flat()
       .filter(({ name }) => name === 'tenants_waiting').map(({ value }) => value)),
   }
@@ -150,16 +165,18 @@ type Position = { readonly processed: number, readonly written: number }
 type Positions = ReadonlyMap<string, Position>
 type Movement = { readonly old: Positions, readonly fresh: Positions, readonly seconds: number }
 
-function arrowFigures ({ kind, stage, topic }: Arrow, movement: Movement): ArrowFigures {
+function measureArrow (arrow: Arrow, movement: Movement): ArrowFigures {
+  const { kind, stage, topic } = arrow
   // Only readers report offsets; the written offset includes all writers.
   const [reader] = kind === 'reads'
     ? [stage]
     : stages.find(([, { reads }]) => reads.includes(topic)) ?? []
   const key = `${reader}>${topic}`
   const [old, fresh] = [movement.old.get(key), movement.fresh.get(key)]
-  if (fresh === undefined) return { messagesPerSecond: undefined, lagMessages: undefined }
+  if (fresh === undefined) return { ...arrow, messagesPerSecond: undefined, lagMessages: undefined }
   const end = kind === 'reads' ? 'processed' : 'written'
   return {
+    ...arrow,
     messagesPerSecond: old && rate(fresh[end] - old[end], movement.seconds),
     lagMessages: kind === 'reads' ? fresh.written - fresh.processed : undefined,
   }
@@ -188,8 +205,8 @@ function readPositions ({ byTarget }: Snapshot): Positions {
 
 type Span = { readonly before: Snapshot, readonly after: Snapshot, readonly seconds: number }
 
-function stageFigures (stage: StageName, { before, after, seconds }: Span): StageFigures {
-  const { work, liveness, age } = SPECIAL_METRICS[stage] ?? STAGE_METRICS
+function measureStage (stage: StageName, { before, after, seconds }: Span): StageFigures {
+  const { work, liveness, age } = stageMetrics(stage)
   const ofStage = (samples: readonly Sample[] = [], name: string) => samples.filter(sample =>
     sample.name === name && (sample.labels.stage ?? stage) === stage).map(({ value }) => value)
   const ages: number[] = []
@@ -205,6 +222,7 @@ function stageFigures (stage: StageName, { before, after, seconds }: Span): Stag
     more += Math.max(0, sumOf(ofStage(samples, work)) - sumOf(ofStage(earlier, work)))
   }
   return {
+    stage,
     instances,
     perSecond: instances === 0 ? undefined : rate(more, seconds),
     oldestSeconds: ages.length === 0 ? undefined : Math.max(...ages),

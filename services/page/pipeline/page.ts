@@ -1,111 +1,94 @@
 import type { RouteOptions } from 'fastify'
 import { STAGES, type StageName } from '../../topology.ts'
-import type { Session } from '../../accounts/sessions.ts'
 import type { PageDeps } from '../context.ts'
 import { count, html, type Html } from '../html.ts'
-import { operatorPage, sendHtml, table } from '../layout.ts'
-import { PageError } from '../page-error.ts'
-import { type Arrow, ARROWS, missingText, type PipelineStatus, TOPICS } from './figures.ts'
+import { operatorRoute, table } from '../layout.ts'
+import {
+  type Arrow, ARROWS, type Figures, missingText, type PipelineStatus, stageMetrics, TOPICS,
+} from './figures.ts'
 import { Graph, layout } from '@dagrejs/dagre'
 
-/** The page of the pipeline for operators. */
-export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {
-  return [{
-    method: 'GET',
-    url: '/pipeline',
-    config: { access: 'operator' },
-    handler: async ({ visitor }, reply) => {
-      if (visitor === undefined) throw new PageError('signed_out')
-      return sendHtml(reply, pipelineView(visitor.session, await deps.pipelineStatus()))
-    },
-  }]
+/** The page of the pipeline for operators: a drawing, and the same as tables. */
+export function pipelineRoute (deps: PageDeps): RouteOptions {
+  return operatorRoute(deps, '/pipeline', pipelineView)
 }
 
-/** The pipeline as a drawing and as tables. */
-function pipelineView (session: Session, status: PipelineStatus): Html {
-  const texts = renderTexts(status)
-  const number = <Row = StageName>(text: string, cell: (row: Row) => string | undefined) =>
-    ({ text, isNumber: true, cell })
-  return operatorPage(session, '/pipeline', html`
+function pipelineView (status: PipelineStatus): Html {
+  const { figures } = status
+  const stages = figures.stages.map(toStageTexts)
+  const arrows = figures.arrows.map(toArrowTexts)
+  const number = <Row>(text: string, cell: (row: Row) => string) => ({ text, isNumber: true, cell })
+  return html`
     <p class="hint">${healthText(status)} Rates are averages of the last 20 seconds. The rate
       of writing to a topic includes all its writers.</p>
     <div class="table drawing" role="region" aria-label="Drawing of the pipeline" tabindex="0">
-      ${draw(diagram, { texts, tones: chooseTones(status), label: ON_PAGE, style: '' })}
+      ${draw(diagram, {
+        stages: new Map(stages.map(({ stage, work, age }) =>
+          [stage, [work, drawnText('oldest ', age)]])),
+        arrows: new Map(arrows.map(({ id, kind, rate, lag }) =>
+          [id, [drawnText('', rate), ...kind === 'reads' ? [drawnText('lag ', lag)] : []]])),
+        tones: chooseTones(figures),
+        label: ON_PAGE,
+        style: '',
+      })}
     </div>
     <section><h2>Stages</h2>
-      ${table('Stages', STAGES, [
-        { text: 'Stage', isHeader: true, cell: stage => stage },
-        number('Instances', stage => texts[`instances-${stage}`]),
-        number('Work', stage => texts[`done-${stage}`]),
-        number('Oldest message', stage => texts[`age-${stage}`]),
+      ${table('Stages', stages, [
+        { text: 'Stage', isHeader: true, cell: ({ stage }) => stage },
+        number('Instances', ({ instances }) => instances),
+        number('Work', ({ work }) => work),
+        number('Oldest message', ({ age }) => age),
       ])}
     </section>
     <section><h2>Topics</h2>
-      ${table('Topics', ARROWS, [
+      ${table('Topics', arrows, [
         { text: 'Stage', isHeader: true, cell: ({ stage }) => stage },
         { text: 'Does', cell: ({ kind }) => kind },
         { text: 'Topic', cell: ({ topic }) => html`<code>${topic}</code>` },
-        number<Arrow>('Rate', ({ id }) => texts[`rate-${id}`]),
-        number<Arrow>('Lag', ({ id }) => texts[`lag-${id}`] ?? NO_VALUE),
+        number('Rate', ({ rate }) => rate),
+        number('Lag', ({ lag }) => lag),
       ])}
-    </section>`)
+    </section>`
 }
 
 /** A stage with an older message is late. */
 const LATE_SECONDS = 10
 const NO_VALUE = '–'
 
-/** The units of stages whose messages carry no rows. */
-const UNITS: Partial<Record<StageName, string>> = {
-  ingest: 'requests/s',
-  feed: 'jobs/s',
-  deliver: 'messages/s',
-  publish: 'messages/s',
-  ledger: 'messages/s',
+/** The texts of a stage in the tables. */
+function toStageTexts (
+  { stage, instances, perSecond, oldestSeconds, isPaused }: Figures['stages'][number]
+) {
+  return {
+    stage,
+    instances: instances === 0 ? NO_VALUE : count(instances),
+    work: isPaused ? 'paused' : rateText(perSecond, stageMetrics(stage).unit),
+    age: oldestSeconds === undefined ? NO_VALUE : `${Math.max(0, oldestSeconds).toFixed(1)} s`,
+  }
 }
 
-/**
- * The texts of figures by name: `rate-` and `lag-` of an arrow, `instances-`, `done-` and `age-` of
- * a stage. Texts with `-drawn` are in the drawing, which has no column headings. The `done-` of a
- * paused stage is `paused`.
- */
-function renderTexts ({ figures }: PipelineStatus): Texts {
-  const texts: Record<string, string> = {}
-  for (const { id, kind } of ARROWS) {
-    const { messagesPerSecond, lagMessages } = figures.arrows.get(id) ?? {}
-    const rate = rateText(messagesPerSecond, 'messages/s')
-    texts[`rate-${id}`] = rate
-    texts[`rate-${id}-drawn`] = rate === NO_VALUE ? '' : rate
-    if (kind === 'reads') {
-      const lag = lagMessages === undefined ? undefined : count(lagMessages)
-      texts[`lag-${id}`] = lag ?? NO_VALUE
-      texts[`lag-${id}-drawn`] = lag === undefined ? '' : `lag ${lag}`
-    }
+/** The texts of an arrow in the tables. */
+function toArrowTexts (
+  { messagesPerSecond, lagMessages, ...arrow }: Figures['arrows'][number]
+) {
+  return {
+    ...arrow,
+    rate: rateText(messagesPerSecond, 'messages/s'),
+    lag: lagMessages === undefined ? NO_VALUE : count(lagMessages),
   }
-  for (const stage of STAGES) {
-    const { instances = 0, perSecond, oldestSeconds, isPaused } = figures.stages.get(stage) ?? {}
-    const age = oldestSeconds === undefined
-      ? undefined
-      : `${Math.max(0, oldestSeconds).toFixed(1)} s`
-    texts[`done-${stage}`] = isPaused === true
-      ? 'paused'
-      : rateText(perSecond, UNITS[stage] ?? 'rows/s')
-    texts[`age-${stage}`] = age ?? NO_VALUE
-    texts[`age-${stage}-drawn`] = age === undefined ? '' : `oldest ${age}`
-    texts[`instances-${stage}`] = instances === 0 ? NO_VALUE : count(instances)
-  }
-  return texts
 }
+
+/** A text in the drawing, which has no headings and leaves out what has no value. */
+const drawnText = (before: string, text: string) => text === NO_VALUE ? '' : `${before}${text}`
 
 /** The colors of arrows and stages by element: busy arrows, and paused or late stages. */
-function chooseTones ({ figures }: PipelineStatus): Texts {
-  const arrows = ARROWS.map(({ id }) =>
-    [`arrow-${id}`, (figures.arrows.get(id)?.messagesPerSecond ?? 0) > 0 ? 'busy' : 'idle'])
-  const stages = STAGES.map(stage => {
-    const { isPaused = false, oldestSeconds = 0 } = figures.stages.get(stage) ?? {}
-    return [`stage-${stage}`, isPaused ? 'paused' : oldestSeconds > LATE_SECONDS ? 'late' : 'fine']
-  })
-  return Object.fromEntries([...arrows, ...stages])
+function chooseTones ({ arrows, stages }: Figures): Look['tones'] {
+  return Object.fromEntries([
+    ...arrows.map(({ id, messagesPerSecond = 0 }) =>
+      [`arrow-${id}`, messagesPerSecond > 0 ? 'busy' : 'idle']),
+    ...stages.map(({ stage, isPaused, oldestSeconds = 0 }) =>
+      [`stage-${stage}`, isPaused ? 'paused' : oldestSeconds > LATE_SECONDS ? 'late' : 'fine']),
+  ])
 }
 
 function rateText (perSecond: number | undefined, unit: string): string {
@@ -117,7 +100,7 @@ function rateText (perSecond: number | undefined, unit: string): string {
 /** Whether all processes answer, which stages are paused, and whose money is locked. */
 function healthText (status: PipelineStatus): string {
   const { targets, figures: { stages, tenantsWaiting } } = status
-  const paused = STAGES.filter(stage => stages.get(stage)?.isPaused === true)
+  const paused = stages.filter(({ isPaused }) => isPaused).map(({ stage }) => stage)
   const waiting = tenantsWaiting === 1 ? '1 tenant' : `${count(tenantsWaiting)} tenants`
   const sentences = [
     missingText(status) ||
@@ -128,9 +111,6 @@ function healthText (status: PipelineStatus): string {
   ]
   return sentences.filter(sentence => sentence !== false).join(' ')
 }
-
-/** Texts by name. */
-export type Texts = Readonly<Record<string, string>>
 
 type Point = { readonly x: number, readonly y: number }
 type Box = Point & { readonly width: number, readonly height: number }
@@ -162,22 +142,30 @@ const ON_PAGE = 'The pipeline: stages, topics, and the rate of each arrow. The t
   'contain the same figures.'
 
 /**
- * The topology as a file of SVG: with texts of the stages, without labels at the arrows, and with
- * its style in itself.
+ * The topology as a file of SVG: with two lines of text in each stage, without labels at the
+ * arrows, and with its style in itself.
  */
-export function renderPicture (texts: Texts, label: string, style: string): string {
-  return `${draw(layOut(NO_LABEL_SIZE), { texts, tones: {}, label, style }).html}\n`
+export function renderPicture (
+  stages: Readonly<Record<StageName, readonly string[]>>, label: string, style: string
+): string {
+  const look = {
+    stages: new Map(Object.entries(stages)), arrows: new Map(), tones: {}, label, style,
+  }
+  return `${draw(layOut(NO_LABEL_SIZE), look).html}\n`
 }
 
 type Look = {
-  readonly texts: Texts
-  readonly tones: Texts
+  /** The lines in each stage, below its name. */
+  readonly stages: ReadonlyMap<string, readonly string[]>
+  /** The lines at arrows by their ids. */
+  readonly arrows: ReadonlyMap<string, readonly string[]>
+  /** By element. */
+  readonly tones: Readonly<Record<string, string>>
   readonly label: string
   readonly style: string
 }
 
-function draw (diagram: Diagram, { texts, tones, label, style }: Look): Html {
-  const labelled = diagram.arrows.filter(({ arrow }) => texts[`rate-${arrow.id}`] !== undefined)
+function draw (diagram: Diagram, { stages, arrows, tones, label, style }: Look): Html {
   return html`<svg xmlns="http://www.w3.org/2000/svg" class="pipeline"
     viewBox="0 0 ${diagram.width} ${diagram.height}" width="${diagram.width}"
     height="${diagram.height}" role="img" aria-label="${label}">
@@ -193,11 +181,12 @@ function draw (diagram: Diagram, { texts, tones, label, style }: Look): Html {
     ${[...diagram.stages].map(([name, box]) => html`
       <g id="stage-${name}" class="stage" data-tone="${tones[`stage-${name}`]}">${rect(box, 8)}
         ${title(below(box, -1.1), name)}
-        ${text(below(box, 0.1), `done-${name}`, texts)}
-        ${text(below(box, 1.1), `age-${name}-drawn`, texts)}</g>`)}
-    ${labelled.map(({ arrow: { id, kind }, label }) => html`<g class="label">
-      ${text(below(label, kind === 'reads' ? -0.5 : 0), `rate-${id}-drawn`, texts)}
-      ${kind === 'reads' && text(below(label, 0.5), `lag-${id}-drawn`, texts)}</g>`)}
+        ${(stages.get(name) ?? []).map((line, index) => text(below(box, 0.1 + index), line))}</g>`)}
+    ${diagram.arrows.map(({ arrow, label }) => {
+      const lines = arrows.get(arrow.id)
+      return lines && html`<g class="label">${lines.map((line, index) =>
+        text(below(label, index - (lines.length - 1) / 2), line))}</g>`
+    })}
   </svg>`
 }
 
@@ -211,10 +200,8 @@ function title ({ x, y }: Point, content: string): Html {
   return html`<text class="name" x="${x.toFixed(1)}" y="${y.toFixed(1)}">${content}</text>`
 }
 
-/** A text of the drawing by its name. */
-function text ({ x, y }: Point, name: string, texts: Texts): Html {
-  return html`<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" data-text="${name}">${
-    texts[name]}</text>`
+function text ({ x, y }: Point, content: string): Html {
+  return html`<text x="${x.toFixed(1)}" y="${y.toFixed(1)}">${content}</text>`
 }
 
 const below = ({ x, y }: Point, lines: number): Point => ({ x, y: y + lines * LINE })

@@ -18,7 +18,10 @@ stage_oldest_age_seconds{stage="normalize",group="normalize.small"} ${age}
 other_total 7
 ${more}`
 
-/** The texts and the tones of a page, by their names in its drawing, or those of its tables. */
+const linesIn = (part: string) =>
+  [...part.matchAll(/<text [^>]*>([^<]*)</g)].map(([, line]) => line)
+
+/** The texts and the tones of a page by names: of its tables, and of its drawing. */
 function figuresIn (body: string) {
   const rows = [...body.matchAll(/<tr>(.*?)<\/tr>/gs)].map(([, row = '']) =>
     [...row.matchAll(/<t[hd][^>]*>(.*?)<\/t[hd]>/gs)].map(([, cell = '']) => textOf(cell).trim()))
@@ -30,12 +33,16 @@ function figuresIn (body: string) {
           `${name}-${stage}-${kind}-${topic.replace('.', '-')}`)]
     return names.map((name, index) => [name, cells[index] ?? ''] as const)
   })
-  const drawn = [...body.matchAll(/data-text="([^"]+)">([^<]*)</g)].map(([, ...pair]) => pair)
+  const stages = [...body.matchAll(/<g id="stage-(\w+)"(.*?)<\/g>/gs)]
+    .map(([, stage, part = '']) => [`${stage}-drawn`, linesIn(part)])
+  const arrows = [...body.matchAll(/<path id="arrow-([\w-]+)"/g)].map(([, id]) => id)
+  const labels = [...body.matchAll(/<g class="label">(.*?)<\/g>/gs)]
+    .map(([, part = ''], index) => [`${arrows[index]}-drawn`, linesIn(part)])
   const tones = [...body.matchAll(/id="([\w-]+)"[^>]*data-tone="(\w+)"/g)]
     .map(([, ...pair]) => pair)
   const [, health = ''] = /<p class="hint">(.*?) Rates are averages/s.exec(body) ?? []
   return {
-    texts: { ...Object.fromEntries(drawn), ...Object.fromEntries(texts), health },
+    texts: { ...Object.fromEntries([...texts, ...stages, ...labels]), health },
     tones: Object.fromEntries(tones),
   }
 }
@@ -97,9 +104,11 @@ describe('the figures of the pipeline', () => {
       'rate-ingest-writes-rows-submitted': '125 messages/s',
       'rate-lookup-reads-rows-normalized': '–',
       'lag-normalize-reads-rows-submitted': '1,234',
-      'lag-normalize-reads-rows-submitted-drawn': 'lag 1,234',
+      'normalize-reads-rows-submitted-drawn': ['2.0 messages/s', 'lag 1,234'],
+      'ingest-writes-rows-submitted-drawn': ['125 messages/s'],
+      'lookup-reads-rows-normalized-drawn': ['', ''],
       'done-normalize': '150 rows/s',
-      'age-normalize-drawn': 'oldest 11.0 s',
+      'normalize-drawn': ['normalize', '150 rows/s', 'oldest 11.0 s'],
       'instances-normalize': '2',
       'instances-verify': '–',
       'done-verify': '–',
