@@ -284,26 +284,19 @@ const OMITTED: readonly string[] = ['row', 'input', 'id']
 export const ROW_NUMBER_COLUMNS: readonly string[] = ['duplicate_of']
 
 /**
- * Parses `--only status,line_type` into result columns, in this order; undefined without the
- * option. Throws UsageError for a column that the service does not return.
+ * The result columns to append: those of `--only status,line_type`, in this order, or without the
+ * option all of the service. Throws UsageError for a column that the service does not return.
  */
-export function parseOnly (
-  list: string | undefined, ofService: readonly string[]
-): readonly string[] | undefined {
-  if (list === undefined) return undefined
+export function selectColumns (
+  only: string | undefined, ofService: readonly string[]
+): readonly string[] {
+  if (only === undefined) return ofService.filter(name => !OMITTED.includes(name))
   const available = [...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...ofService]
     .filter(name => !OMITTED.includes(name))
-  const names = [...new Set(list.split(',').map(name => name.trim()).filter(name => name !== ''))]
+  const names = [...new Set(only.split(',').map(name => name.trim()).filter(name => name !== ''))]
   const unknown = names.filter(name => !available.includes(name))
   if (names.length > 0 && unknown.length === 0) return names
   const problem = unknown.length > 0 ? `there is no ${unknown.join(', ')}` : 'the list is empty'
   throw new UsageError(
     `--only: ${problem}. The columns of this service are: ${available.join(', ')}.`)
-}
-
-/** The columns to append: the selected ones, or all columns of the result file. */
-export function columnsToAppend (
-  ofResults: readonly string[], selected: readonly string[] | undefined
-): readonly string[] {
-  return selected ?? ofResults.filter(name => !OMITTED.includes(name))
 }

@@ -6,8 +6,8 @@ import type { Client } from './client.ts'
 import type { Account } from './connection.ts'
 import { type InputFile, openInput, OutputFolder } from './files.ts'
 import {
-  type FileFacts, indexOfName, parseOnly, type Plan, planJobs, previewHead, readFacts, readHead,
-  type RowRange, type TableHead,
+  type FileFacts, indexOfName, type Plan, planJobs, previewHead, readFacts, readHead,
+  type RowRange, selectColumns, type TableHead,
 } from './plan.ts'
 import { CommandError, type Confirm, counted, type SubmitProgress, UsageError } from './terminal.ts'
 import { ApiError, type RetryOptions } from './transport.ts'
@@ -193,7 +193,7 @@ async function startRun (
   // An option may have a value: `reassigned_number:2026-01-31`.
   const chosen = settings.options?.map(option => option.split(':')[0]) ?? []
   const ofOptions = service.options.filter(({ name }) => chosen.includes(name))
-  parseOnly(settings.only, [...service.columns, ...ofOptions.flatMap(({ columns }) => columns)])
+  selectColumns(settings.only, [...service.columns, ...ofOptions.flatMap(({ columns }) => columns)])
   if (settings.onePerMailbox === true && !service.columns.includes('normalized')) {
     throw new UsageError(`--one-per-mailbox is for e-mail addresses, and ${service.slug} checks ` +
       'something else. Leave it out.')

@@ -9,8 +9,8 @@ import { csvCell, guardCell, uniqueNames } from '../../schemas/files/csv-format.
 import type { JobRequest, JobStatusResource, RowSelection } from './client.ts'
 import { decodeCell, encodeCell, readRecords, type CsvRecord } from './csv.ts'
 import {
-  columnsToAppend, decodeContact, type FileFacts, parseOnly, type Plan, readContacts,
-  ROW_NUMBER_COLUMNS, type RowRange,
+  decodeContact, type FileFacts, type Plan, readContacts, ROW_NUMBER_COLUMNS, type RowRange,
+  selectColumns,
 } from './plan.ts'
 import {
   NOTHING_JOINED, openRun, stateFileName, type Joined, type Run, type RunJob,
@@ -385,7 +385,7 @@ async function joinJob (run: Run): Promise<void> {
     const { value: resultColumns = [] } = await results.next()
     const columns = joined.jobs > 0
       ? joined.columns
-      : columnsToAppend(resultColumns, parseOnly(settings.only, resultColumns))
+      : selectColumns(settings.only, resultColumns)
     const layout: Layout = {
       file,
       plan,

@@ -8,8 +8,7 @@ import {
 } from '../../../services/client/csv.ts'
 import { openInput } from '../../../services/client/files.ts'
 import {
-  columnsToAppend, decodeContact, indexOfName, parseOnly, planJobs, readContacts, readFacts,
-  readHead,
+  decodeContact, indexOfName, planJobs, readContacts, readFacts, readHead, selectColumns,
 } from '../../../services/client/plan.ts'
 import { UsageError } from '../../../services/client/terminal.ts'
 import { newFolder } from '../../support/folder.ts'
@@ -162,13 +161,11 @@ describe('a column', () => {
 
 describe('the result columns of a joined file', () => {
   it('default to all that the file lacks, and can be selected', () => {
-    expect(columnsToAppend(['row', 'input', 'status', 'role'], undefined))
+    expect(selectColumns(undefined, ['row', 'input', 'status', 'role']))
       .toEqual(['status', 'role'])
-    expect(columnsToAppend(['row', 'input', 'status'], ['status'])).toEqual(['status'])
-    expect(parseOnly(undefined, [])).toBeUndefined()
-    expect(parseOnly('role, status,role', ['role'])).toEqual(['role', 'status'])
+    expect(selectColumns('role, status,role', ['role'])).toEqual(['role', 'status'])
     for (const list of ['input', 'status,x', ' , ']) {
-      expect(() => parseOnly(list, ['role'])).toThrow(/^--only: .* phone, e164, .*, role\.$/)
+      expect(() => selectColumns(list, ['role'])).toThrow(/^--only: .* phone, e164, .*, role\.$/)
     }
   })
 
