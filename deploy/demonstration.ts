@@ -64,7 +64,7 @@ function check (created: Created, job: JobStatusResource, csv: string): void {
 /** Posts a job, shows preflight, progress, result and money, and checks that they add up. */
 export async function verifyAndShow (
   client: Client, request: JobRequest, show: Show
-): Promise<JobStatusResource> {
+): Promise<void> {
   show(`\n${request.service}: ${request.inputs.length} contacts`)
   const sentAt = performance.now()
   const created = await client.createJob(request)
@@ -75,5 +75,4 @@ export async function verifyAndShow (
   const csv = await client.results(created.id)
   showEnd(job, csv, show)
   check(created, job, csv)
-  return job
 }

@@ -1,10 +1,9 @@
 import { Command } from 'commander'
-import { readFileSync } from 'node:fs'
 import Type from 'typebox'
 import { createClient } from '../services/client/client.ts'
 import { loadConfig } from '../services/runtime/platform/config.ts'
 import { verifyAndShow } from './demonstration.ts'
-import type { StackState } from './local/launcher/state.ts'
+import { readJson, type StackState } from './local/launcher/state.ts'
 
 /** Where the interface is, and a key; those of the local stack when left out. */
 export const smokeConfig = Type.Object({
@@ -26,21 +25,16 @@ const overHttps: typeof fetch = (input, init) => fetch(input, {
 function connect (data: string) {
   const { API_URL: baseUrl, API_KEY: apiKey } = loadConfig(smokeConfig, process.env)
   if (baseUrl === undefined) {
-    const { baseUrl, keys } = readState(data)
-    return createClient({ baseUrl, apiKey: keys.live })
+    const state = readJson<StackState>(`${data}/stack.json`)
+    if (state === undefined) {
+      throw new Error(`there is no ${data}/stack.json: start the stack with "npm run up" first`)
+    }
+    return createClient({ baseUrl: state.baseUrl, apiKey: state.keys.live })
   }
   if (apiKey === undefined) {
     throw new Error('API_KEY is missing. Create a key of the sandbox: admin key create --mode test')
   }
   return createClient({ baseUrl, apiKey, fetch: overHttps })
-}
-
-function readState (data: string): StackState {
-  try {
-    return JSON.parse(readFileSync(`${data}/stack.json`, 'utf8'))
-  } catch {
-    throw new Error(`there is no ${data}/stack.json: start the stack with "npm run up" first`)
-  }
 }
 
 if (import.meta.main) {

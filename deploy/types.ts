@@ -3,7 +3,6 @@ import { writeGenerated } from './generated.ts'
 
 type Avro = string | readonly Avro[] | {
   readonly type: Avro
-  readonly name?: string
   readonly logicalType?: string
   readonly items?: Avro
   readonly fields?: readonly Field[]

@@ -43,8 +43,8 @@ function sharingArgs (folder: string): readonly string[] {
 }
 
 /** The version the pom names for a part (`<kafka.version>`); the pom is their only home. */
-export function readVersion (part: string, pom: string = readFileSync(POM, 'utf8')): string {
-  const version = new RegExp(`<${part}\\.version>([^<]+)<`).exec(pom)?.[1]
+export function readVersion (part: string): string {
+  const version = new RegExp(`<${part}\\.version>([^<]+)<`).exec(readFileSync(POM, 'utf8'))?.[1]
   if (version === undefined) throw new Error(`pom.xml names no ${part}.version`)
   return version
 }

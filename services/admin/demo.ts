@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { DEFAULT_SCOPES } from '../accounts/api-keys.ts'
-import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
+import { type Mode, MODES, tenantOf } from '../accounts/tenant.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { withWorkspace } from './deps.ts'
 import { createPartner } from './partners.ts'
 import { addOrganization } from './organizations.ts'
 
-export type Demo = {
+/** A demonstration organization and how to use it. */
+export type DemoOrganization = {
   readonly orgId: string
   readonly keys: Readonly<Record<Mode, string>>
   readonly webhookSecret: string
@@ -19,7 +20,7 @@ const DEMO_CREDIT_MICROS = 1_000_000_000
  * Creates a demonstration organization with a live key, a test key, a webhook secret and 1,000 USD
  * of live credit. With DEMO_ORG in `env` it only creates keys for that organization.
  */
-export async function createDemo (env: Environment): Promise<Demo> {
+export async function createDemo (env: Environment): Promise<DemoOrganization> {
   return withWorkspace(env, async deps => {
     const orgId = env.DEMO_ORG || (await addOrganization(deps, 'Demonstration')).id
     if (!env.DEMO_ORG) {

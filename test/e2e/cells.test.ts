@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { openPortBook } from '../../deploy/local/ports.ts'
 import { provision } from '../../deploy/provision.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { createDemo, type Demo } from '../../services/admin/demo.ts'
+import { createDemo, type DemoOrganization } from '../../services/admin/demo.ts'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/job-record.ts'
 import { LEADER_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
@@ -35,7 +35,7 @@ const OVERRIDES = {
 const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always']
 
 /** An organization and where it is. */
-type Resident = Demo & { readonly tenant: string, readonly wallet: string }
+type Resident = DemoOrganization & { readonly tenant: string, readonly wallet: string }
 
 /**
  * Services on a state of three servers, with a journal of their own and the other parts of the

@@ -10,7 +10,7 @@ import { createClient, type Client } from '../../services/client/client.ts'
 import { verifyWebhook } from '../../services/client/verify-webhook.ts'
 import { type Attempt, createDeliveries } from '../../services/webhooks/deliveries.ts'
 import { deriveEventId } from '../../services/webhooks/event.ts'
-import { createDemo, type Demo } from '../../services/admin/demo.ts'
+import { createDemo, type DemoOrganization } from '../../services/admin/demo.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
 import { webhookKeysIn } from '../support/keys/organization-keys.ts'
@@ -74,7 +74,7 @@ const proxy = await startHttpProxy({
 const HOST_RATE = 5
 
 let services: RunningServices
-let demo: Demo
+let demo: DemoOrganization
 let tenant: string
 let client: Client
 beforeAll(async () => {

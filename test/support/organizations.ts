@@ -2,7 +2,7 @@ import { organizationKeyTombstone } from '../../services/accounts/account-topics
 import { createApiKeys, type Scope, SCOPES } from '../../services/accounts/api-keys.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-keys.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { createDemo, type Demo } from '../../services/admin/demo.ts'
+import { createDemo, type DemoOrganization } from '../../services/admin/demo.ts'
 import { withStores, withWorkspace } from '../../services/admin/deps.ts'
 import { addOrganization } from '../../services/admin/organizations.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
@@ -57,7 +57,7 @@ export async function loseKeys (env: Env, orgId: string): Promise<void> {
 const PLENTY = { id: 'plenty', amountMicros: 10_000_000_000, reason: 'test' }
 
 /** An organization with keys and plenty of money, once its money may be written to. */
-export async function createRichDemo (env: Env): Promise<Demo> {
+export async function createRichDemo (env: Env): Promise<DemoOrganization> {
   return await retryForever(async () => {
     const demo = await createDemo(env)
     await withWorkspace(env, ({ wallet }) => wallet.topUp(tenantOf(demo.orgId, 'live'), PLENTY))

@@ -20,29 +20,18 @@ export const prepareStack: Prepare = async (env, dataDir, say) => {
     say(`warning: ${secretsFile(dataDir)} lacks ${missing.join(' and ')}. Stored data needs it, ` +
       'and cannot be read: put it back, run "npm run down", then start again.')
   }
+  const { createDemo, createDemoPartner, isErased } =
+    await import('../../../services/admin/demo.ts')
   const file = demoFile(dataDir)
-  const known = await usableDemo(env, file)
-  if (known?.feed !== undefined) return known
-  const made = known ?? await makeDemo(env)
+  const earlier = readJson<Demo>(file)
+  const usable = earlier === undefined || await isErased(env, earlier.orgId) ? undefined : earlier
+  if (usable?.feed !== undefined) return usable
+  const created = usable ?? await createDemo(env)
   // Kept at once: should the partner fail, the organization is not made a second time.
-  writePrivately(file, made)
-  const { createDemoPartner } = await import('../../../services/admin/demo.ts')
-  const demo = { ...made, feed: await createDemoPartner(env, made.orgId) }
+  writePrivately(file, created)
+  const demo = { ...created, feed: await createDemoPartner(env, created.orgId) }
   writePrivately(file, demo)
   return demo
-}
-
-async function usableDemo (env: Env, file: string): Promise<Demo | undefined> {
-  const known = readJson<Demo>(file)
-  if (known === undefined) return undefined
-  const { isErased } = await import('../../../services/admin/demo.ts')
-  return await isErased(env, known.orgId) ? undefined : known
-}
-
-async function makeDemo (env: Env): Promise<Demo> {
-  const { createDemo } = await import('../../../services/admin/demo.ts')
-  const { orgId, keys, webhookSecret } = await createDemo(env)
-  return { orgId, keys, webhookSecret }
 }
 
 /** The root keys that wrap keys of organizations and are not in `env`. */

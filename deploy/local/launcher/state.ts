@@ -1,17 +1,15 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync }
   from 'node:fs'
 import { execFileSync } from 'node:child_process'
+import type { DemoOrganization, DemoPartner } from '../../../services/admin/demo.ts'
 import type { RunningService, Services } from './services.ts'
 import type { ReceiverSettings } from './settings.ts'
 import type { Stack } from '../stack.ts'
 
 /** The demonstration organization and how to use it. */
-export type Demo = {
-  readonly keys: { readonly live: string, readonly test: string }
-  readonly webhookSecret: string
-  readonly orgId: string
-  /** Its partner of bulk feeds; missing in folders of earlier releases. */
-  readonly feed?: { readonly partner: string, readonly key: string }
+export type Demo = DemoOrganization & {
+  /** Its partner of bulk feeds; missing if its creation was interrupted. */
+  readonly feed?: DemoPartner
 }
 
 /** What `.local/stack.json` says about the running stack. */

@@ -4,7 +4,7 @@ import { makeSecure } from '../../../deploy/local/access.ts'
 import { loadSecrets } from '../../../deploy/local/launcher/secrets.ts'
 import { startStack, type Stack } from '../../../deploy/local/stack.ts'
 import { provision } from '../../../deploy/provision.ts'
-import { createDemo, type Demo } from '../../../services/admin/demo.ts'
+import { createDemo, type DemoOrganization } from '../../../services/admin/demo.ts'
 import { socketsOf } from './processes.ts'
 import { startAll, type RunningServices } from './services.ts'
 import { closeAfterAll } from '../close-after-all.ts'
@@ -14,7 +14,7 @@ export type SecureEnvironment = {
   readonly env: Readonly<Record<string, string>>
   readonly stack: Stack
   readonly services: RunningServices
-  readonly demo: Demo
+  readonly demo: DemoOrganization
   readonly dataDir: string
 }
 
