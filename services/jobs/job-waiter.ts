@@ -100,18 +100,7 @@ type NextNotification = {
   readonly unsubscribe: () => void
 }
 
-export type Notifications = {
-  /**
-   * Listens for the next notification of a job until `unsubscribe`. A caller listens before it
-   * reads the job, so that no change is missed.
-   */
-  readonly next: (job: string, ends: AbortSignal) => NextNotification
-  /**
-   * The inline results that came with the end of a job; '' if there were none. Those of the
-   * latest jobs are kept, because a job may end before anybody waits for it.
-   */
-  readonly inlineResultsOf: (job: string) => string
-}
+export type Notifications = Awaited<ReturnType<typeof subscribeToJobs>>
 
 /** Characters of inline results that are kept, some thousand of one-row jobs. */
 const MAX_INLINE_CHARACTERS = 4_000_000
@@ -124,7 +113,7 @@ const MAX_INLINE_CHARACTERS = 4_000_000
  */
 export async function subscribeToJobs (
   subscriber: Pick<RedisClient, 'on' | 'subscribe'>
-): Promise<Notifications> {
+) {
   const notifications = new EventTarget()
   const inlineResults = new LRUCache<string, string>({
     maxSize: MAX_INLINE_CHARACTERS, sizeCalculation: text => text.length,
@@ -137,8 +126,17 @@ export async function subscribeToJobs (
   })
   await subscriber.subscribe(OUTCOMES_CHANNEL)
   return {
-    inlineResultsOf: job => inlineResults.get(job) ?? '',
-    next: (job, ends) => {
+    /**
+     * The inline results that came with the end of a job; '' if there were none. Those of the
+     * latest jobs are kept, because a job may end before anybody waits for it.
+     */
+    inlineResultsOf: (job: string): string => inlineResults.get(job) ?? '',
+
+    /**
+     * Listens for the next notification of a job until `unsubscribe`. A caller listens before it
+     * reads the job, so that no change is missed.
+     */
+    next: (job: string, ends: AbortSignal): NextNotification => {
       const over = new AbortController()
       const either = AbortSignal.any([ends, over.signal])
       const notified = new Promise<string>((resolve) => {

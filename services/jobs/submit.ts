@@ -377,7 +377,7 @@ async function quote (options: SubmitterOptions, submission: Submission): Promis
 }
 
 /** The heartbeat of this process, and a check of the heartbeats of others. */
-export type Liveness = Awaited<ReturnType<typeof startLiveness>>
+type Liveness = Awaited<ReturnType<typeof startLiveness>>
 
 const EXPIRES_AFTER_MS = 5_000
 const HEARTBEAT_MS = 1_500

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { Journal } from '../../schemas/types.ts'
 import { OutcomeWaiter, subscribeToJobs } from '../../services/jobs/job-waiter.ts'
-import type { Liveness, SubmitterOptions } from '../../services/jobs/submit.ts'
+import type { SubmitterOptions } from '../../services/jobs/submit.ts'
 import { createOutbox } from '../../services/money/wallet.ts'
 import { createEmitter } from '../../services/runtime/engine/stage.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
@@ -196,11 +196,10 @@ async function submitterOn (
 }
 
 /** Every request is of a process of its own, which others take for gone without a reason. */
-function unsure (chaos: Chaos): Liveness {
+function unsure (chaos: Chaos): NonNullable<SubmitterOptions['liveness']> {
   return {
     get own () { return `process-${chaos.below(1_000_000)}` },
     isGone: async () => chaos.happens(0.3),
-    stop: () => {},
   }
 }
 

@@ -583,9 +583,6 @@ function listNames (
     .map(({ process }) => process).toSorted()
 }
 
-/** The root key that wraps. */
-type Active = { readonly activeId: string, readonly activeDigest?: string | undefined }
-
 /**
  * Refuses to wrap by a root key that a running process of its class lacks, or has with another
  * value: the process could not read what the key wraps.
@@ -593,7 +590,7 @@ type Active = { readonly activeId: string, readonly activeDigest?: string | unde
  */
 export function refuseUnknownRootKeys (
   holders: readonly RootKeyHolder[],
-  roots: Readonly<Record<KeyClass, Active>>
+  roots: Readonly<Record<KeyClass, Pick<RootKeys, 'activeId' | 'activeDigest'>>>
 ): void {
   const faults = KEY_CLASSES.flatMap(keyClass => {
     const { activeId, activeDigest } = roots[keyClass]

@@ -281,14 +281,7 @@ export const UNCOUNTED: PartitionAttempts = {
   decideAlone: async (_message, decide) => await decide(false),
 }
 
-export type Attempts = {
-  /** Begins the attempts at a partition; `signal` ends them when it is given up. */
-  readonly begin: (
-    partition: TopicPartition & { readonly group: string }, firstOffset: bigint, signal: AbortSignal
-  ) => Promise<PartitionAttempts>
-  /** Resolves when everything about partitions that were given up is stored. */
-  readonly settled: () => Promise<void>
-}
+export type Attempts = ReturnType<typeof createAttempts>
 
 type AttemptsOptions = {
   readonly store: AttemptStore
@@ -307,7 +300,7 @@ type AttemptsOptions = {
  * The messages of all careful partitions of a process are decided one after another, so that none
  * is blamed for another. Without the store nothing is counted.
  */
-export function createAttempts ({ store, process, hasFailed, log }: AttemptsOptions): Attempts {
+export function createAttempts ({ store, process, hasFailed, log }: AttemptsOptions) {
   const alone = new SerialQueues()
   const closing = new Set<Promise<void>>()
   let generations = 0
@@ -320,7 +313,11 @@ export function createAttempts ({ store, process, hasFailed, log }: AttemptsOpti
     }
     return result
   }
-  const begin: Attempts['begin'] = async ({ group, topic, partition }, firstOffset, signal) => {
+  /** Begins the attempts at a partition; `signal` ends them when it is given up. */
+  const begin = async (
+    { group, topic, partition }: TopicPartition & { readonly group: string }, firstOffset: bigint,
+    signal: AbortSignal
+  ): Promise<PartitionAttempts> => {
     const name = `${group}:${topic}:${partition}`
     const owner = `${process}:${generations++}`
     // What an earlier generation of this process gave up is no unclean end.
@@ -360,7 +357,11 @@ export function createAttempts ({ store, process, hasFailed, log }: AttemptsOpti
       }),
     }
   }
-  return { begin, settled: async () => { await Promise.all(closing) } }
+  return {
+    begin,
+    /** Resolves when everything about partitions that were given up is stored. */
+    settled: async (): Promise<void> => { await Promise.all(closing) },
+  }
 }
 
 /** The attempt after the one that an earlier owner has left, if it began at the same offset. */

@@ -48,15 +48,14 @@ export type EngineDeps = {
   readonly random?: () => number
 }
 
-type RunningStage = {
+/** A stage whose held messages can be flushed at once. */
+export type FlushableStage = {
   /** False before the groups are joined, and while infrastructure is unavailable. */
   readonly ready: () => boolean
   /** Resolves when all batches have stopped at their next step; nothing is committed after it. */
   readonly stop: () => Promise<void>
+  readonly flushHeld: () => Promise<void>
 }
-
-/** A stage whose held messages can be flushed at once. */
-export type FlushableStage = RunningStage & { readonly flushHeld: () => Promise<void> }
 
 const FLUSH_HELD_MS = 1_000
 const DEAD_LIMIT = 100

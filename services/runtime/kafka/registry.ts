@@ -14,18 +14,7 @@ type SchemaSource = {
   readonly readSchema: (id: number) => Promise<Type>
 }
 
-export type Codec = {
-  /** Avro in the wire format of the registry: a zero byte, the schema id (32 bits), the content. */
-  readonly encode: (subject: string, value: unknown) => Promise<Buffer>
-  /** Decodes a message of a topic to our version of its schema, whatever version wrote it. */
-  readonly decode: (topic: TopicName, bytes: Buffer) => Promise<unknown>
-  /** Avro without the prefix, for content whose schema id is stored elsewhere. */
-  readonly encodeBare: (
-    subject: string, value: unknown,
-  ) => Promise<{ readonly schemaId: number, readonly bytes: Buffer }>
-  /** Loads the schema of the writer of such content; resolves to a synchronous decoder. */
-  readonly prepare: (subject: string, schemaId: number) => Promise<(bytes: Buffer) => unknown>
-}
+export type Codec = ReturnType<typeof createCodec>
 
 const PREFIX_BYTES = 5
 
@@ -33,7 +22,7 @@ const PREFIX_BYTES = 5
  * Encodes with our version of the schemas and decodes to it. Ids and resolvers are cached forever,
  * because a schema id is immutable; failed lookups are not cached.
  */
-export function createCodec (source: SchemaSource): Codec {
+export function createCodec (source: SchemaSource) {
   const ids = memoize((subject: string) => source.findId(subject))
   const decoders = memoize(async (name: string) => {
     const [subject = '', id = ''] = name.split('#')
@@ -45,23 +34,32 @@ export function createCodec (source: SchemaSource): Codec {
     return (bytes: Buffer) => reader.fromBuffer(bytes, resolver) as unknown
   })
   const prepare = (subject: string, schemaId: number) => decoders(`${subject}#${schemaId}`)
-  const encodeBare = async (subject: string, value: unknown) =>
-    ({ schemaId: await ids(subject), bytes: encoded(subject, value, 0) })
-  const encode = async (subject: string, value: unknown) => {
-    const schemaId = await ids(subject)
-    const bytes = encoded(subject, value, PREFIX_BYTES)
-    bytes[0] = 0
-    bytes.writeUInt32BE(schemaId, 1)
-    return bytes
+  return {
+    /** Avro in the wire format of the registry: a zero byte, the schema id in 32 bits, content. */
+    encode: async (subject: string, value: unknown): Promise<Buffer> => {
+      const schemaId = await ids(subject)
+      const bytes = encoded(subject, value, PREFIX_BYTES)
+      bytes[0] = 0
+      bytes.writeUInt32BE(schemaId, 1)
+      return bytes
+    },
+
+    /** Decodes a message of a topic to our version of its schema, whatever version wrote it. */
+    decode: async (topic: TopicName, bytes: Buffer): Promise<unknown> => {
+      if (bytes.length < PREFIX_BYTES || bytes[0] !== 0) {
+        throw new TypeError(`message of ${topic} is not in the wire format of the schema registry`)
+      }
+      const decodeContent = await prepare(`${topic}-value`, bytes.readUInt32BE(1))
+      return decodeContent(bytes.subarray(PREFIX_BYTES))
+    },
+
+    /** Avro without the prefix, for content whose schema id is stored elsewhere. */
+    encodeBare: async (subject: string, value: unknown) =>
+      ({ schemaId: await ids(subject), bytes: encoded(subject, value, 0) }),
+
+    /** Loads the schema of the writer of such content; resolves to a synchronous decoder. */
+    prepare,
   }
-  const decode = async (topic: TopicName, bytes: Buffer) => {
-    if (bytes.length < PREFIX_BYTES || bytes[0] !== 0) {
-      throw new TypeError(`message of ${topic} is not in the wire format of the schema registry`)
-    }
-    const decodeContent = await prepare(`${topic}-value`, bytes.readUInt32BE(1))
-    return decodeContent(bytes.subarray(PREFIX_BYTES))
-  }
-  return { encode, decode, encodeBare, prepare }
 }
 
 let scratch = Buffer.allocUnsafe(64 * 1_024)

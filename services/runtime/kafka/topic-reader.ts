@@ -35,18 +35,7 @@ export type TopicReadOptions = ReadLimits & {
 /** Up to MAX_BATCH_MESSAGES messages of one partition, in order. */
 type PartitionBatch = Pick<Batch, 'topic' | 'partition' | 'messages'>
 
-export type TopicReader = {
-  /**
-   * Reads a topic to its current end and skips forged messages. Each partition is in order; the
-   * next messages follow when `onMessages` has resolved. An error of `onMessages` ends the read and
-   * is thrown. Returns the end positions, where the next read can start.
-   * @throws InfrastructureError when the topic cannot be read to its end.
-   */
-  readonly read: (
-    topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
-    limits?: ReadLimits & { readonly signal?: AbortSignal },
-  ) => Promise<PartitionOffsets>
-}
+export type TopicReader = ReturnType<typeof createTopicReader>
 
 /** A partition is read at tens of MB per second, so this time without a message is an outage. */
 const IDLE_TIMEOUT_MS = 20_000
@@ -58,12 +47,23 @@ export function createTopicReader (
     /** Without it, messages are not verified. */
     readonly mac?: MessageMac | undefined
   }
-): TopicReader {
+) {
   const kafka = createKafka(connection, {
     clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
   })
   return {
-    read: async (topic, onMessages, { signal = new AbortController().signal, ...limits } = {}) => {
+    /**
+     * Reads a topic to its current end and skips forged messages. Each partition is in order; the
+     * next messages follow when `onMessages` has resolved. An error of `onMessages` ends the read
+     * and is thrown. Returns the end positions, where the next read can start.
+     * @throws InfrastructureError when the topic cannot be read to its end.
+     */
+    read: async (
+      topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
+      { signal = new AbortController().signal, ...limits }: ReadLimits & {
+        readonly signal?: AbortSignal,
+      } = {}
+    ): Promise<PartitionOffsets> => {
       let fault: { readonly error: unknown } | undefined
       const failed = new AbortController()
       const onBatch = async (batch: PartitionBatch) => {
