@@ -117,7 +117,7 @@ const rollKey: Task = async (deps, options) => {
   }
 }
 
-function parseScopes (text = DEFAULT_SCOPES.join(',')): Scope[] {
+function parseScopes (text = ''): Scope[] {
   const names = text.split(',').map(name => name.trim())
   const scopes = SCOPES.filter(scope => names.includes(scope))
   if (scopes.length !== new Set(names).size) {

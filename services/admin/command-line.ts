@@ -245,10 +245,12 @@ export function runAndPrint<O = object> (
   return async (...words) => {
     const command = words.at(-1) as AdminCommand
     const call = readCall<O>(command)
-    const { data, text, described, isUndone } =
-      await work(call, paintFor(terminal)).catch(throwExplained)
+    const paint = paintFor(terminal)
+    const { data, text, described, isUndone } = await work(call, paint).catch(throwExplained)
     command.result = described
-    print(call.json ? JSON.stringify(data) : text ?? Object.entries(data).map(fieldText).join('\n'))
+    print(call.json
+      ? JSON.stringify(data)
+      : text ?? Object.entries(data).map(field => fieldText(field, paint)).join('\n'))
     if (isUndone === true) process.exitCode = 1
   }
 }
@@ -315,7 +317,7 @@ export function parseStage (name: string): StageName {
 export type TaskResult = Readonly<Record<string, unknown>>
 
 /** A `name: value` line, or a table for a list of records. */
-function fieldText ([name, value]: readonly [string, unknown]): string {
+function fieldText ([name, value]: readonly [string, unknown], paint: Paint): string {
   if (!Array.isArray(value)) {
     return `${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`
   }
@@ -323,7 +325,7 @@ function fieldText ([name, value]: readonly [string, unknown]): string {
   if (all.length === 0) return `${name}: none`
   const records = all.filter(isRecord)
   return records.length === all.length
-    ? `${name}:\n${recordsText(records, paintFor(process.stdout))}`
+    ? `${name}:\n${recordsText(records, paint)}`
     : [`${name}:`, ...all.map(item => `  ${String(item)}`)].join('\n')
 }
 

@@ -16,9 +16,8 @@ import { addLag } from './lag.ts'
 import { addOrganizations, addPolicy } from './organizations.ts'
 import { addPartners } from './partners.ts'
 import { addPause, addResume } from './pause.ts'
-import { addPeople } from './people.ts'
+import { addPeople, addSignIn } from './people.ts'
 import { addReplay } from './replay.ts'
-import { addSignIn } from './sign-in.ts'
 import { addWebhooks } from './webhooks.ts'
 
 const HELP = `

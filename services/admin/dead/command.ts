@@ -269,7 +269,7 @@ type ReplayOptions = {
   /** How long to wait for the reports of the stage. */
   readonly waitMs: number
   /** Called when letters are sent, and with each report. */
-  readonly onProgress?: (progress: { readonly sent: number, readonly reported: number }) => void
+  readonly onProgress: (progress: { readonly sent: number, readonly reported: number }) => void
 }
 
 const POLL_MS = 500
@@ -283,7 +283,7 @@ const JOBS_MS = 5_000
  * @throws UsageError when no letter matches, when a letter cannot be sent, or without confirmation.
  */
 async function replay (
-  deps: DeadLetterDeps, selection: Selection, { waitMs, onProgress = () => {} }: ReplayOptions
+  deps: DeadLetterDeps, selection: Selection, { waitMs, onProgress }: ReplayOptions
 ): Promise<Replay> {
   const { stage } = selection
   const { selected, remaining } = await select(deps, selection, 'replayed')
