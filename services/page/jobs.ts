@@ -48,15 +48,9 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [
     route('GET', '/:mode/jobs', { access: 'jobs.view', navigation: 'Jobs' }, sendJobs),
     route('GET', '/:mode/jobs/:id', { access: 'jobs.view' }, exchange => sendJob(deps, exchange)),
-    route('GET', '/:mode/jobs/:id/results.csv', {
+    ...FILES.map(([name, end]) => route('GET', `/:mode/jobs/:id/${name}`, {
       access: 'results.view', records: 'results.downloaded',
-    }, sendFile('all')),
-    route('GET', '/:mode/jobs/:id/results.xlsx', {
-      access: 'results.view', records: 'results.downloaded',
-    }, sendWorkbook),
-    route('GET', '/:mode/jobs/:id/valid.csv', {
-      access: 'results.view', records: 'results.downloaded',
-    }, sendFile('valid')),
+    }, exchange => sendFile(exchange, end))),
     route('POST', '/:mode/jobs/:id/cancel', {
       access: 'jobs.change', records: 'job.cancelled',
     }, async exchange => {
@@ -178,40 +172,34 @@ async function readPreview (client: Client, id: string, status: RowStatus | unde
   }
 }
 
+/** The result files of a job, with the ends of their names. */
+const FILES = [
+  ['results.csv', '.csv'], ['results.xlsx', '.xlsx'], ['valid.csv', '.valid.csv'],
+] as const
+
 /**
- * All rows, or the clean list: those that are valid, each contact once. As the upload was: under
- * its name, and with its delimiter, which is the one that spreadsheets of its country expect. With
- * `list=yes` only what was sent, as it was, to be verified by another service.
+ * All rows, as CSV or a workbook, or the clean list: those that are valid, each contact once. CSV
+ * has the delimiter of the upload, which is the one that spreadsheets of its country expect. With
+ * `list=yes` it has only what was sent, as it was, to be verified by another service.
  */
-function sendFile (kind: 'all' | 'valid') {
-  return async ({ visit, request, reply }: Exchange): Promise<FastifyReply> => {
-    const job = await visit.client.job(pathIds(request.params).id)
-    const { join, list } = request.query as Readonly<Record<string, unknown>>
-    const chunks = await visit.client.resultsFile(job.id, {
-      ...list === 'yes' ? { columns: ['input'] } : { safe: 'spreadsheet' },
-      delimiter: 'original',
-      ...kind === 'valid' && { status: 'valid', duplicates: 'drop' },
-      ...join === 'original' && { join },
-    })
-    return reply.type('text/csv; charset=utf-8')
-      .header('content-disposition', disposition(job, kind === 'all' ? '.csv' : '.valid.csv'))
-      .send(Readable.from(chunks))
-  }
-}
-
-/** Names a result file after the file that the job was made from. */
-const disposition = ({ id, hasOriginalColumns, metadata }: JobStatusResource, end: string) =>
-  resultDisposition(id, { end, ...hasOriginalColumns && { upload: metadata['file'] } })
-
-/** All rows as a workbook. */
-async function sendWorkbook ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
+async function sendFile (
+  { visit, request, reply }: Exchange, end: typeof FILES[number][1]
+): Promise<FastifyReply> {
   const job = await visit.client.job(pathIds(request.params).id)
-  const { join } = request.query as Readonly<Record<string, unknown>>
+  const { join, list } = request.query as Readonly<Record<string, unknown>>
+  const isWorkbook = end === '.xlsx'
   const chunks = await visit.client.resultsFile(job.id, {
-    format: 'xlsx', ...join === 'original' && { join },
+    ...isWorkbook ? { format: 'xlsx' } : { delimiter: 'original' },
+    ...!isWorkbook && (list === 'yes' ? { columns: ['input'] } : { safe: 'spreadsheet' }),
+    ...end === '.valid.csv' && { status: 'valid', duplicates: 'drop' },
+    ...join === 'original' && { join },
   })
-  return reply.type(WORKBOOK_TYPE)
-    .header('content-disposition', disposition(job, '.xlsx'))
+  const { id, hasOriginalColumns, metadata } = job
+  return reply.type(isWorkbook ? WORKBOOK_TYPE : 'text/csv; charset=utf-8')
+    // Named after the file that the job was made from.
+    .header('content-disposition', resultDisposition(id, {
+      end, ...hasOriginalColumns && { upload: metadata['file'] },
+    }))
     .send(Readable.from(chunks))
 }
 
