@@ -166,7 +166,7 @@ type PendingJob = {
   readonly idlePolls: number
 }
 
-type Waiting = {
+type HeldJob = {
   /** Any of its chunks. */
   message: ChunkMessage
   /** Polls are counted instead of time, which also passes while an outage stalls the partition. */
@@ -187,7 +187,7 @@ const MAX_DEAD = 10_000
 
 /** Keeps the chunks of jobs until all have arrived, and the chunks that never will. */
 class PendingJobs {
-  readonly #jobs = new Map<string, Waiting>()
+  readonly #jobs = new Map<string, HeldJob>()
   readonly #dead = boundedCache<ReadonlySet<number>>({ entries: MAX_DEAD })
 
   /** Partitions with messages since the last poll. */
@@ -200,7 +200,7 @@ class PendingJobs {
   add (message: ChunkMessage): JobMessages | undefined {
     const { chunk, chunks } = message.value
     const name = jobName(message)
-    const job: Waiting = this.#jobs.get(name) ??
+    const job: HeldJob = this.#jobs.get(name) ??
       { message, idlePolls: 0, chunks, byChunk: new Map(), members: new Set() }
     if (!Number.isInteger(chunk) || chunk < 0 || chunk >= job.chunks) {
       throw new RangeError(`a chunk of job ${message.value.job} has the number ${chunk}, and the ` +
@@ -260,13 +260,13 @@ class PendingJobs {
     this.#dead.clear()
   }
 
-  #of (place: TopicPartition): readonly (readonly [name: string, job: Waiting])[] {
+  #of (place: TopicPartition): readonly (readonly [name: string, job: HeldJob])[] {
     const partition = partitionName(place)
     return [...this.#jobs].filter(([, { message }]) => partitionName(message.raw) === partition)
   }
 }
 
-function collectMessages ({ byChunk, members }: Waiting): JobMessages {
+function collectMessages ({ byChunk, members }: HeldJob): JobMessages {
   const sorted = [...byChunk].sort(([a], [b]) => a - b).map(([, message]) => message)
   return { messages: sorted, members: [...members] }
 }

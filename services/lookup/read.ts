@@ -3,6 +3,7 @@ import { createHash, hash } from 'node:crypto'
 import type { ListAction } from '../../schemas/api/contact-lists.ts'
 import { MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS, ROWS_PER_SAMPLE_ROW } from '../../schemas/api/quote.ts'
 import type { Normalized, NormalizedRows } from '../../schemas/types.ts'
+import type { ContactLists } from '../accounts/contact-lists.ts'
 import { parseTenant } from '../accounts/tenant.ts'
 import { type CachedRecord, isCurrent, type RecordCache } from '../cache/cache.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
@@ -53,14 +54,7 @@ export type JobTerms = {
 }
 
 /** The lists of organizations. */
-export type ReadableLists = {
-  /** What they say of contacts; undefined if nothing. */
-  readonly find: (
-    orgId: string, contacts: readonly string[],
-  ) => Promise<readonly (ListAction | undefined)[] | undefined>
-  /** Whether mail servers may be among the entries. */
-  readonly hasMailServers: (orgId: string) => Promise<boolean>
-}
+export type ReadableLists = Pick<ContactLists, 'find' | 'hasMailServers'>
 
 /** The terms common to all chunks of a job, from the envelope of one of them. */
 export function toJobTerms (

@@ -85,8 +85,8 @@ export class Checker {
       const sandbox = this.#findProvider('PROVIDERS', 'sandbox', service)
       return toResult(rows, await this.#askInOrder([sandbox], rows, request), isLast)
     }
-    const first = answering(this.#first.get(service) ?? [], options)
-    const second = answering(this.#second.get(service) ?? [], options)
+    const first = selectAnswering(this.#first.get(service) ?? [], options)
+    const second = selectAnswering(this.#second.get(service) ?? [], options)
     if (first.length === 0 && options !== undefined) return { kind: 'rejected' }
     const bySubmission = Map.groupBy(rows, ({ row }) => submissions?.of(row))
     const unsubmitted = bySubmission.get(undefined) ?? []
@@ -96,7 +96,7 @@ export class Checker {
       const provider = [...first, ...second].find((it) => it.id === id)
       return await this.#collect(provider, some, { ...request, submission })
     }))
-    const result = joined([...collected, await this.#askInOrder(first, unsubmitted, request)])
+    const result = joinResults([...collected, await this.#askInOrder(first, unsubmitted, request)])
     // A second opinion that was bought as a batch is not bought once more.
     const asked = new Set(submitted.flatMap(({ id, some }) =>
       first.some((it) => it.id === id) ? [] : some.map(({ row }) => row)))
@@ -105,7 +105,7 @@ export class Checker {
       : rows.filter(({ row }) => !asked.has(row) && isUnknown(result, row, isLast))
     if (unknown.length === 0) return toResult(rows, result, isLast)
     const opinions = await this.#askInOrder(second, unknown, request)
-    return toResult(rows, merged(result, opinions, service), isLast)
+    return toResult(rows, mergeOpinions(result, opinions, service), isLast)
   }
 
   /**
@@ -224,7 +224,7 @@ export class Checker {
 }
 
 /** The providers that answer all options. */
-function answering (
+function selectAnswering (
   list: readonly ResilientProvider[], options: readonly string[] = []
 ): readonly ResilientProvider[] {
   return list.filter(provider =>
@@ -232,7 +232,7 @@ function answering (
 }
 
 /** Results of different rows as one. */
-function joined (results: readonly CollectedAnswers[]): CollectedAnswers {
+function joinResults (results: readonly CollectedAnswers[]): CollectedAnswers {
   const [only, ...more] = results
   if (only !== undefined && more.length === 0) return only
   return {
@@ -297,7 +297,7 @@ function isUnknown ({ answers, retry, failed }: CollectedAnswers, row: number, i
 }
 
 /** The second result replaces the first one where it knows more; what both found is kept. */
-function merged (
+function mergeOpinions (
   first: CollectedAnswers, second: CollectedAnswers, service: ServiceSlug
 ): CollectedAnswers {
   const answers = new Map(first.answers)
@@ -307,7 +307,7 @@ function merged (
     const before = answers.get(row)
     const isKnown = verdict.status !== 'unknown'
     const terms = second.retry.get(row)
-    answers.set(row, before === undefined ? verdict : mergedVerdict(before, verdict, service))
+    answers.set(row, before === undefined ? verdict : mergeVerdicts(before, verdict, service))
     if (before !== undefined && !isKnown && terms === undefined) continue
     if (terms === undefined) retry.delete(row)
     else retry.set(row, terms)
@@ -317,7 +317,7 @@ function merged (
 }
 
 /** The later verdict if it is known, with what the earlier checks add to it. */
-function mergedVerdict (
+function mergeVerdicts (
   before: ProviderVerdict, verdict: ProviderVerdict, service: ServiceSlug
 ): ProviderVerdict {
   const latest = verdict.status === 'unknown' ? before : verdict

@@ -15,6 +15,14 @@ const KEEP_MS = 7 * 86_400_000
 /** A submission with the indices of its rows within the chunk, which no retry changes. */
 type Recorded = VendorSubmission & { readonly rows: readonly number[] }
 
+type Store = {
+  readonly redis: RedisClient
+  readonly clock: Clock
+  readonly ring: ReturnType<typeof createKeyRing>
+  /** Signs references. */
+  readonly secret: Buffer
+}
+
 /**
  * The submissions of verification batches in the Redis for state: a hash for each batch, reference
  * to submission. They are sealed, because the form of a task can name its vendor. The keys
@@ -31,50 +39,43 @@ export function redisSubmissions (
   })
   const secret = deriveSubkey(MESSAGE_KEYS[MESSAGE_KEY_ACTIVE] ?? '', 'reference')
   return async (batch) => {
-    const { tenant, job, chunk, batch: number } = batch.value
-    const key = `submissions:${taggedTenant(tenant)}:${job}:${chunk}:${number}`
-    const binding: Binding = ['submission', tenant, job, chunk, number]
-    const sealed = Object.values(await redis.hgetallBuffer(key))
-    const recorded = sealed.map((value) =>
-      JSON.parse(ring.unwrap(value, binding).toString()) as Recorded)
-    return new BatchSubmissions(batch, recorded, {
-      now: () => clock.now(),
-      write: async (submission) => {
-        const value = ring.wrap(Buffer.from(JSON.stringify(submission)), binding)
-        await Promise.all([
-          redis.hset(key, submission.reference, value), redis.pexpire(key, KEEP_MS),
-        ])
-      },
-      remove: async (reference) => { await redis.hdel(key, reference) },
-      sign: (text) => createHmac('sha256', secret).update(text).digest('hex').slice(0, 32),
-    })
+    const submissions = new BatchSubmissions(batch, { redis, clock, ring, secret })
+    await submissions.read()
+    return submissions
   }
 }
 
 const deriveSubkey = (secret: string, purpose: string) =>
   subkey(Buffer.from(secret, 'base64'), `submissions ${purpose}`)
 
-type Records = {
-  readonly now: () => number
-  readonly write: (submission: Recorded) => Promise<void>
-  readonly remove: (reference: string) => Promise<void>
-  readonly sign: (text: string) => string
-}
-
-/** The submissions of a batch, from what is recorded; every change is recorded first. */
+/** The submissions of a batch; every change is recorded first. */
 class BatchSubmissions implements Submissions {
-  readonly now: () => number
   readonly #batch: VerificationBatch
-  readonly #records: Records
+  readonly #store: Store
+  /** Of the hash in Redis. */
+  readonly #key: string
+  readonly #binding: Binding
   readonly #all = new Map<string, Recorded>()
   /** The few submissions with each row of the chunk, by reference. */
   readonly #byIndex = new Map<number, Map<string, Recorded>>()
 
-  constructor (batch: VerificationBatch, recorded: readonly Recorded[], records: Records) {
+  constructor (batch: VerificationBatch, store: Store) {
+    const { tenant, job, chunk, batch: number } = batch.value
     this.#batch = batch
-    this.#records = records
-    this.now = records.now
-    for (const submission of recorded) this.#set(submission)
+    this.#store = store
+    this.#key = `submissions:${taggedTenant(tenant)}:${job}:${chunk}:${number}`
+    this.#binding = ['submission', tenant, job, chunk, number]
+  }
+
+  async read (): Promise<void> {
+    const { redis, ring } = this.#store
+    for (const sealed of Object.values(await redis.hgetallBuffer(this.#key))) {
+      this.#set(JSON.parse(ring.unwrap(sealed, this.#binding).toString()) as Recorded)
+    }
+  }
+
+  now (): number {
+    return this.#store.clock.now()
   }
 
   of (row: number): VendorSubmission | undefined {
@@ -94,27 +95,33 @@ class BatchSubmissions implements Submissions {
     // The same for the same rows of the same batch at the same provider, in every attempt.
     const digest = createHash('sha256').update(rows.join()).digest('hex')
     const name = [tenant, job, chunk, batch, terms.provider, digest].join('\n')
-    const reference = this.#records.sign(name)
+    const reference =
+      createHmac('sha256', this.#store.secret).update(name).digest('hex').slice(0, 32)
     const submission = { ...terms, reference, rows, submittedAtMs: this.now() }
-    await this.#records.write(submission)
-    this.#set(submission)
+    await this.#record(submission)
     return submission
   }
 
   async accept ({ reference }: VendorSubmission, task: string): Promise<void> {
     const submission = this.#all.get(reference)
-    if (submission === undefined) return
-    const accepted = { ...submission, task }
-    await this.#records.write(accepted)
-    this.#set(accepted)
+    if (submission !== undefined) await this.#record({ ...submission, task })
   }
 
   async drop ({ reference }: VendorSubmission): Promise<void> {
-    await this.#records.remove(reference)
+    await this.#store.redis.hdel(this.#key, reference)
     for (const index of this.#all.get(reference)?.rows ?? []) {
       this.#byIndex.get(index)?.delete(reference)
     }
     this.#all.delete(reference)
+  }
+
+  async #record (submission: Recorded): Promise<void> {
+    const { redis, ring } = this.#store
+    const sealed = ring.wrap(Buffer.from(JSON.stringify(submission)), this.#binding)
+    await Promise.all([
+      redis.hset(this.#key, submission.reference, sealed), redis.pexpire(this.#key, KEEP_MS),
+    ])
+    this.#set(submission)
   }
 
   #set (submission: Recorded): void {

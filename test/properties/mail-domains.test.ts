@@ -211,9 +211,11 @@ describe('a mail domain', () => {
     expect(await other.hosts('plain.org'))
       .toEqual([{ name: 'mx1.net-a.org', addresses: [expect.any(String)] }])
     expect(stored.get('plain.org')?.text).toBe('accepts mx1.net-a.org')
-    // What is no result does not count.
-    stored.set('plain.org', { text: 'anything', endsAtMs: Infinity })
-    expect(await domainsOf({ shared }).find('plain.org')).toBe('accepts')
+    // What is no result does not count, nor one of a release that stored no exchange.
+    for (const text of ['anything', '', 'disposable']) {
+      stored.set('plain.org', { text, endsAtMs: Infinity })
+      expect(await domainsOf({ shared }).find('plain.org')).toBe('accepts')
+    }
   })
 
   it('is queried again after a fault, and counts once it answers', async () => {

@@ -217,7 +217,7 @@ export type Egress = {
   /** Owners of mail exchanges that it is for; without it, all that no other egress names. */
   readonly owners?: readonly string[] | undefined
   /** Whether its proxy or address itself did not work lately. */
-  readonly isDown?: () => boolean
+  readonly isDown: () => boolean
 }
 
 /** An egress is spared for so long after its own proxy or address did not work. */
@@ -269,7 +269,7 @@ export function createEgressPool (all: readonly Egress[]): EgressPool {
       const dedicated = all.filter(({ owners }) => owners?.includes(owner) === true)
       const ready = (dedicated.length > 0 ? dedicated : general).filter(({ name }) =>
         !isResting(name))
-      const working = ready.filter(({ isDown }) => isDown?.() !== true)
+      const working = ready.filter(({ isDown }) => !isDown())
       // Rendezvous hashing: only the addresses of an egress that rests or returns move.
       const [best] = (working.length > 0 ? working : ready)
         .map(egress => ({ egress, score: hash('sha256', `${egress.name} ${address}`) }))

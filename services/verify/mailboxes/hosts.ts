@@ -170,7 +170,7 @@ export class MailHosts {
         unreached.has(name) || listKeys(name).some(key => this.#resting.has(key)))
       if (egress === undefined) break
       // Ours does not work, which says nothing about the host.
-      const isDown = egress.isDown?.() === true
+      const isDown = egress.isDown()
       if (isDown && unreached.size > 0) break
       if (isDown) return LATE
       const state = await memory.exchange(host.name, egress.name)

@@ -72,7 +72,7 @@ type SpfRecord = { readonly terms: readonly Term[], readonly redirect: string | 
 export type SpfPolicy = Qualified | 'no_record' | 'invalid'
 
 /** Records are short (RFC 7208, 3.4), and checked by patterns that take longer for long ones. */
-const MAX_RECORD_LENGTH = 4_096
+export const MAX_RECORD_LENGTH = 4_096
 
 /**
  * The SPF policy of a domain, by its term `all` or the record that replaces its own. Undefined if

@@ -170,7 +170,9 @@ function parseResult (
 ): DomainResult | undefined {
   const [word, exchange] = text.split(' ')
   const kind = KINDS.find((it) => it === word)
-  return kind && { kind, exchange, ttlMs }
+  // Older releases stored no exchange.
+  if (kind === undefined || (hasExchange(kind) && exchange === undefined)) return undefined
+  return { kind, exchange, ttlMs }
 }
 
 const NO_ANSWER = { kind: 'fault', names: [] } as const satisfies Found

@@ -1,7 +1,7 @@
 import type { LRUCache } from 'lru-cache'
 import { getDomain } from 'tldts'
 import { boundedCache } from '../../runtime/platform/limits.ts'
-import { type SpfPolicy, spfPolicy } from '../mailboxes/spf.ts'
+import { MAX_RECORD_LENGTH, type SpfPolicy, spfPolicy } from '../mailboxes/spf.ts'
 
 /** What a domain asks receivers to do with mail that only claims to be from it (RFC 7489). */
 type DmarcPolicy = 'none' | 'quarantine' | 'reject' | 'no_record' | 'invalid'
@@ -138,8 +138,6 @@ export class SenderPolicies {
 
 /** RFC 1035, 2.3.4, without the dot of the root. */
 const MAX_NAME_LENGTH = 253
-/** Longer ones are no policies. */
-const MAX_RECORD_LENGTH = 4_096
 const POLICIES = ['none', 'quarantine', 'reject'] as const
 
 /**

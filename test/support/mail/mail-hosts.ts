@@ -74,6 +74,7 @@ export async function startMailHosts (
       name,
       caller: { helo, sender: '' },
       connect: connectOf(mail.connect),
+      isDown: () => false,
     }))),
     ...settings,
   })

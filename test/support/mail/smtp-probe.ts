@@ -39,7 +39,9 @@ export function smtpProviderOf (
     keepMs: 300_000, keepNegativeMs: 300_000, maxDomains: 1_000, lists,
   })
   const hosts = createMailHosts({
-    pool: createEgressPool([{ name: 'probe', caller, connect: mail.connect }]),
+    pool: createEgressPool([
+      { name: 'probe', caller, connect: mail.connect, isDown: () => false },
+    ]),
     limits: { sessions: 8, sessionsAMinute: 1_000, ratePercent: 100 },
     startTls: true,
     idleMs: 20,
