@@ -20,8 +20,7 @@ import {
 import { acceptFiles } from './file.ts'
 import { JOB_ID } from './find-jobs.ts'
 import {
-  type AdmittingDeps, checkRequestSmuggling, guardRoutes, publicLimitError, setCommonHeaders,
-  shedLoad,
+  checkRequestSmuggling, guardRoutes, publicLimitError, setCommonHeaders, shedLoad,
 } from './guard.ts'
 import { EVENT_STREAM } from './limits/limiter.ts'
 import { readQueryFields } from './request.ts'
@@ -47,7 +46,7 @@ const newRequestId = () => newId('req', Date.now())
 const MAX_PARAMETER_CHARACTERS = 200
 
 type Options = {
-  readonly deps: AdmittingDeps
+  readonly deps: IngestDeps
   readonly settings: Settings
   readonly log?: FastifyBaseLogger
   readonly connection?: ConnectionSettings
@@ -104,7 +103,7 @@ export function createApp (
   traceRequests(app)
   guardRoutes(app, deps, { ...settings, limit })
   recordApiRequests(app, deps.accessLog)
-  if (deps.loadShedding !== undefined) shedLoad(app, deps.loadShedding)
+  shedLoad(app, deps)
   announceDeprecations(app)
   readQueryFields(app)
   // The framework closes only connections that are idle when the server stops: others would delay

@@ -9,7 +9,8 @@ import type { Archive, ListOptions, Usage, UsageOptions } from '../jobs/results/
 import type { ProvisionalResults } from '../jobs/results/provisional.ts'
 import type { Results } from '../jobs/results/results.ts'
 import type { CsvOptions } from '../jobs/results/csv.ts'
-import type { SampleRows, Limiter, EventStreams } from './limits/limiter.ts'
+import type { EventStreams, RequestLimiter, SampleRows } from './limits/limiter.ts'
+import type { LoadShedding } from './limits/preflights.ts'
 import type { JobStore, JobWithManifest } from '../jobs/store.ts'
 import type { Quoted, Submission, Submitted } from '../jobs/submit.ts'
 import type { JournalCopy } from '../money/journal.ts'
@@ -24,7 +25,8 @@ export type IngestDeps = {
   readonly findKey: (secret: string, address: string) => Promise<KeyLookup>
   /** Those of these hashes of secrets that are of keys, valid or not; one read of Redis. */
   readonly findExistingKeys: (hashes: readonly string[]) => Promise<ReadonlySet<string>>
-  readonly limiter: Pick<Limiter, 'admit' | 'levels'>
+  readonly limiter: Pick<RequestLimiter, 'admit' | 'levels'>
+  readonly loadShedding: Pick<LoadShedding, 'rejects' | 'isClaimed' | 'countRefusal'>
   readonly accessLog: AccessLog
   /**
    * Waits its turn (`queuePreflights`), is watched by load shedding, and then submits the job

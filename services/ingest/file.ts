@@ -18,10 +18,6 @@ import { eventLoop } from '../runtime/platform/limits.ts'
 import { SMALL_BODY_BYTES } from '../runtime/platform/peer-guards.ts'
 
 declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** The body may be a file as well, is one of entries of contact lists, or one to look at. */
-    readonly takesFile?: 'contacts' | 'entries' | 'preview'
-  }
   interface FastifyRequest {
     /** The file of the request; undefined for a body of JSON. */
     file: CsvFile | undefined

@@ -84,7 +84,7 @@ export async function untilClosed (
 
 /** The results of an ended job, or the error why they cannot be read. */
 async function readableResults (
-  deps: Pick<IngestDeps, 'findResults' | 'findErasures' | 'now'>, { retentionMs }: ResultRetention,
+  deps: AwaitingDeps, { retentionMs }: ResultRetention,
   { tenant, id, endedAtMs }: Job
 ): Promise<JobWithManifest | ApiError> {
   if (endedAtMs + retentionMs <= deps.now()) return { code: 'results_expired' }

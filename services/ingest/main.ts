@@ -18,8 +18,9 @@ import { ProvisionalResults } from '../jobs/results/provisional.ts'
 import { createResultBlocks } from '../jobs/results/result-blocks.ts'
 import { createResults } from '../jobs/results/results.ts'
 import {
-  createSampleRows, toRateLimits, RequestLimiter, EventStreams, createTenantGate, queuePreflights,
+  createSampleRows, toRateLimits, RequestLimiter, EventStreams, createTenantGate,
 } from './limits/limiter.ts'
+import { LoadShedding, queuePreflights } from './limits/preflights.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
 import { createSubmitter, startLiveness } from '../jobs/submit.ts'
 import { createJournalCopy } from '../money/journal.ts'
@@ -36,7 +37,6 @@ import { activeOrFirst, createWebhookSigningKeys, publicKeyText } from '../webho
 import { countRequests, createApp } from './app.ts'
 import { type Config, ingestConfig, toSettings } from './config.ts'
 import { findStoredResults, openJobHeader, readOpenJobs } from './find-jobs.ts'
-import { type AdmittingDeps, LoadShedding } from './guard.ts'
 import type { IngestDeps } from './deps.ts'
 import { apiDocuments } from './routes.ts'
 import { listenTls } from './tls.ts'
@@ -226,7 +226,7 @@ type IngestConnections = Omit<Connections, 'cache' | 'gate' | 'attempts'> & {
 
 /** Listens on the plain port and, with a certificate, on the TLS port, until the process stops. */
 async function serve (
-  deps: AdmittingDeps, config: Config, { log, metrics, onStop }: ServiceContext
+  deps: IngestDeps, config: Config, { log, metrics, onStop }: ServiceContext
 ): Promise<void> {
   const app = createApp({ deps, settings: toSettings(config), log, connection: config })
   countRequests(app, metrics)

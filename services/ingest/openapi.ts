@@ -236,7 +236,7 @@ function describedSchema (schema: FastifySchema | undefined, route: RouteOptions
 }
 
 /** How an operation is called; `client` and the ids are defined in the introduction. */
-type Sample = {
+export type Sample = {
   /** Names of the examples of the body's schema, in their order; further ones are left out. */
   readonly bodies?: readonly string[]
   readonly query?: string
@@ -244,23 +244,6 @@ type Sample = {
   readonly curl?: readonly string[]
   /** Lines of TypeScript, if a client has a method; `body` is the literal of the first example. */
   readonly client?: (body: string) => readonly string[]
-}
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Error codes of this operation; common codes are added. */
-    readonly errors?: readonly ErrorCode[]
-    /** Schema of the request headers that the handler reads. */
-    readonly headers?: object
-    /**
-     * Where its successful answer has an id that other operations take: the JSON pointer of the
-     * id, by the path that ends in it.
-     */
-    readonly yields?: Readonly<Record<string, string>>
-    /** Headers of successful answers beside those of every answer, by status. */
-    readonly sends?: Readonly<Record<number, readonly AnswerHeader[]>>
-    readonly sample?: Sample
-  }
 }
 
 /** Links each operation whose answer has an id to all others that take it in their path. */
@@ -392,7 +375,7 @@ function faultSchema (codes: readonly ErrorCode[]): object {
   }
 }
 
-type AnswerHeader = keyof typeof ANSWER_HEADERS
+export type AnswerHeader = keyof typeof ANSWER_HEADERS
 
 type Headers = Readonly<Record<string, {
   readonly type: string

@@ -131,14 +131,8 @@ export function isUnchanged (
   return true
 }
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Of an operation that will be removed: the dates for clients. */
-    readonly deprecation?: Deprecation
-  }
-}
-
-type Deprecation = {
+/** The dates of an operation that will be removed. */
+export type Deprecation = {
   /** When it is deprecated. */
   readonly since: Date
   /** When it stops working: at least twelve months later. */

@@ -1,8 +1,13 @@
 import type { RouteOptions } from 'fastify'
+import type { Scope } from '../accounts/api-keys.ts'
 import { createBodyBudget } from './body.ts'
-import { describeRoutes, type OpenApiDocument, openapiText } from './openapi.ts'
-import type { IngestDeps } from './deps.ts'
 import type { Settings } from './config.ts'
+import type { IngestDeps } from './deps.ts'
+import type { ErrorCode } from './errors.ts'
+import {
+  type AnswerHeader, describeRoutes, type OpenApiDocument, openapiText, type Sample,
+} from './openapi.ts'
+import type { Deprecation } from './response.ts'
 import {
   getBalanceRoute, getServicesRoute, listTransactionsRoute, getUsageRoute,
 } from './routes/account.ts'
@@ -20,6 +25,36 @@ import {
   listEndpointDeliveriesRoute, listEndpointsRoute, listWebhookKeysRoute, resendDeliveryRoute,
   rotateEndpointSecretRoute, updateEndpointRoute,
 } from './routes/webhooks.ts'
+
+declare module 'fastify' {
+  /** What a route says of itself, beside `records` of the access log. */
+  interface FastifyContextConfig {
+    /** The required scope, or several; a route without one is public. */
+    readonly scope?: Scope | readonly [Scope, ...Scope[]]
+    /**
+     * The request starts a preflight; `keyed` if a retry with the same Idempotency-Key does not.
+     */
+    readonly preflight?: 'keyed' | 'keyless'
+    /** The body may be a file as well, is one of entries of contact lists, or one to look at. */
+    readonly takesFile?: 'contacts' | 'entries' | 'preview'
+    /** Schema of the request headers that the handler reads. */
+    readonly headers?: object
+    /** Media types of the response, JSON if left out; the handler chooses between several. */
+    readonly produces?: string | readonly string[]
+    /** Headers of successful answers beside those of every answer, by status. */
+    readonly sends?: Readonly<Record<number, readonly AnswerHeader[]>>
+    /** Error codes of this operation; common codes are added. */
+    readonly errors?: readonly ErrorCode[]
+    /**
+     * Where its successful answer has an id that other operations take: the JSON pointer of the
+     * id, by the path that ends in it.
+     */
+    readonly yields?: Readonly<Record<string, string>>
+    readonly sample?: Sample
+    /** Of an operation that will be removed. */
+    readonly deprecation?: Deprecation
+  }
+}
 
 /** All routes of the REST API, in the order of its description. */
 export function createRoutes (deps: IngestDeps, settings: Settings): readonly RouteOptions[] {

@@ -1,16 +1,12 @@
 import Type, { type Static } from 'typebox'
 import type { Policy } from '../../accounts/organizations.ts'
-import { parseTenant } from '../../accounts/tenant.ts'
-import type { Submission, Submitter } from '../../jobs/submit.ts'
 import { joinLua, type RedisClient, script } from '../../runtime/platform/redis.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
 import {
-  type Bucket, Capacity, SerialQueues, TokenBuckets, FairPool,
-  type Level, secondsUntil,
+  type Bucket, FairPool, type Level, secondsUntil, SerialQueues, TokenBuckets,
 } from '../../runtime/platform/limits.ts'
 import { createLogThrottle, type Log } from '../../runtime/platform/log.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
-import { chooseLane } from '../../runtime/platform/topics.ts'
 import { taggedTenant } from '../../money/redis-keys.ts'
 import { ApiException } from '../errors.ts'
 
@@ -24,15 +20,6 @@ type LimitedRequest = { readonly org: string, readonly kind: 'post' | 'get' }
 type Admission = {
   readonly kind: 'admitted' | 'throttled'
   readonly levels: readonly Level[]
-}
-
-export type Limiter = {
-  /** Takes one token from every bucket of the organization and kind. */
-  readonly admit: (request: LimitedRequest) => Promise<Admission>
-  /** Returns the tokens of an admitted request. */
-  readonly refund: (request: LimitedRequest) => Promise<void>
-  /** Reads the buckets of a request without taking tokens. */
-  readonly levels: (request: LimitedRequest) => Promise<readonly Level[]>
 }
 
 type RequestLimiterDeps = {
@@ -59,7 +46,7 @@ const LOG_INTERVAL_MS = 60_000
  * decide. A request is rejected at once if the local buckets are empty. While the shared ones are
  * unavailable, the local ones decide; one request per second probes the shared ones. Never rejects.
  */
-export class RequestLimiter implements Limiter {
+export class RequestLimiter {
   readonly #deps: RequestLimiterDeps
   readonly #now: () => number
   readonly #mayLog: (what: string) => boolean
@@ -81,6 +68,7 @@ export class RequestLimiter implements Limiter {
     }
   }
 
+  /** Takes one token from every bucket of the organization and kind. */
   async admit (request: LimitedRequest): Promise<Admission> {
     const { name, buckets } = this.#bucketsOf(request)
     const { isTaken, levels } = this.#local.take(name, buckets)
@@ -94,12 +82,14 @@ export class RequestLimiter implements Limiter {
     return shared
   }
 
+  /** Returns the tokens of an admitted request. */
   async refund (request: LimitedRequest): Promise<void> {
     const { name, buckets } = this.#bucketsOf(request)
     this.#local.add(name, buckets, 1)
     await this.#tryShared('refund', request)
   }
 
+  /** Reads the buckets of a request without taking tokens. */
   async levels (request: LimitedRequest): Promise<readonly Level[]> {
     const { name, buckets } = this.#bucketsOf(request)
     const shared = await this.#tryShared('levels', request)
@@ -301,76 +291,6 @@ export class EventStreams {
   /** Ends all streams. */
   stop (): void {
     this.#stopped.abort()
-  }
-}
-
-type PreflightQueueOptions = {
-  /** Maximum number of concurrent preflights of a tenant in each lane. */
-  readonly maxPreflights: number
-  /** Maximum number of rows of these preflights, unless a single one has more. */
-  readonly maxRows: number
-  /** Maximum time that a request waits in the queue. */
-  readonly waitMs: number
-  readonly limiter: Pick<Limiter, 'refund'>
-}
-
-/** The preflights of one tenant in one lane. */
-type LaneUse = { requests: number, readonly running: Capacity, readonly rows: Capacity }
-
-/** A slot is free as soon as a preflight of the tenant ends, which takes seconds. */
-const PREFLIGHT_RETRY_SECONDS = 5
-
-/**
- * Limits the concurrent preflights and rows of each tenant in this process; further requests of the
- * tenant wait in order. So the stages before `accept` have little work of one tenant in front of
- * another one. Requests wait with complete bodies, so a slow body blocks no others, and a client
- * that sends a hundred jobs gets a hundred responses. A request that waits too long gets
- * `too_many_preflights`: nothing is claimed, and it counts towards no rate limit.
- */
-export function queuePreflights (
-  { submit, quote }: Submitter,
-  { maxPreflights, maxRows, waitMs, limiter }: PreflightQueueOptions
-): Submitter {
-  const lanes = new Map<string, LaneUse>()
-  const queues = new SerialQueues()
-  const queued = async <T>({ tenant, inputs }: Submission, work: () => Promise<T>): Promise<T> => {
-    const rows = inputs.length
-    const name = `${chooseLane(rows)} ${tenant}`
-    const lane = lanes.get(name) ??
-      { requests: 0, running: new Capacity(maxPreflights), rows: new Capacity(maxRows) }
-    lanes.set(name, lane)
-    lane.requests += 1
-    const late = AbortSignal.timeout(waitMs)
-    try {
-      // Only the first request waits for a slot. Those behind it came later and are late later.
-      const isLate = await queues.take(name, async () => {
-        await lane.running.untilFree(late)
-        await lane.rows.untilFree(late, () => Math.min(rows, maxRows) - 1)
-        if (late.aborted) return true
-        lane.running.take(1)
-        lane.rows.take(rows)
-        return false
-      })
-      if (isLate) {
-        await limiter.refund({ org: parseTenant(tenant).orgId, kind: 'post' })
-        throw new ApiException({
-          code: 'too_many_preflights', retryAfterSeconds: PREFLIGHT_RETRY_SECONDS,
-        })
-      }
-      try {
-        return await work()
-      } finally {
-        lane.running.release(1)
-        lane.rows.release(rows)
-      }
-    } finally {
-      lane.requests -= 1
-      if (lane.requests === 0) lanes.delete(name)
-    }
-  }
-  return {
-    submit: submission => queued(submission, () => submit(submission)),
-    quote: submission => queued(submission, () => quote(submission)),
   }
 }
 

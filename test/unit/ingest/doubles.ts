@@ -114,6 +114,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
   return {
     calls,
     limiter: amplyLimited,
+    loadShedding: { rejects: () => false, isClaimed: async () => false, countRefusal: () => {} },
     accessLog: {
       append: async event => {
         calls.recorded.push(event)

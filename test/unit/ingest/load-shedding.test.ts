@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { LoadShedding } from '../../../services/ingest/guard.ts'
+import { LoadShedding } from '../../../services/ingest/limits/preflights.ts'
 import { toIdempotencyField } from '../../../services/jobs/job-record.ts'
 import type { Quoted, Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
-import { createTenantGate, queuePreflights } from '../../../services/ingest/limits/limiter.ts'
+import { createTenantGate } from '../../../services/ingest/limits/limiter.ts'
+import { queuePreflights } from '../../../services/ingest/limits/preflights.ts'
 import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { jobOf } from './doubles.ts'
 
