@@ -13,8 +13,8 @@ import {
   LISTS_OUTBOX_KEY, pendingListChanges, removeListChanges, restoreListChanges,
 } from './contact-lists.ts'
 import {
-  createOrganizationKeyStore, ERASED_FIELD, lacksKeys, ORGANIZATION_KEYS_OUTBOX,
-  type OrganizationKey, type OrganizationKeyStore, type StoredKey,
+  isMarkedErased, type KeyVersion, lacksKeys, ORGANIZATION_KEYS_OUTBOX, type OrganizationKey,
+  OrganizationKeyStore,
 } from './organization-keys.ts'
 import {
   accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, ACCOUNTS_UNREAD_KEY, listAccount,
@@ -151,27 +151,15 @@ export async function shipAccounts (
     await shipOrganizationKeys(deps, signal)
     if (names.length === 0) break
     const existing = accounts.filter(({ revision }) => revision > 0)
-    const messages = await Promise.all(existing.map(async (value): Promise<OutgoingMessage> => ({
-      topic: ACCOUNTS,
-      key: messageKey('accounts', value),
-      value: await codec.encode('accounts-value', value),
-      headers: {},
-    })))
+    const messages = await Promise.all(existing.map(value => toMessage(codec, 'accounts', value)))
     if (messages.length > 0) await accountsProducer.send(messages, signal)
     for (const { name, revision } of accounts) {
       await removeShipped([accountKey(name), ACCOUNTS_OUTBOX_KEY], [name, revision])
     }
   }
-  const messages: OutgoingMessage[] = []
-  for (const { change } of listChanges) {
-    messages.push({
-      topic: LISTS,
-      key: messageKey('contact.lists', change),
-      value: await codec.encode('contact.lists-value', change),
-      headers: {},
-    })
-  }
-  if (messages.length === 0) return
+  if (listChanges.length === 0) return
+  const messages = await Promise.all(listChanges.map(({ change }) =>
+    toMessage(codec, 'contact.lists', change)))
   await accountsProducer.send(messages, signal)
   failpoint('lists.shipped')
   await removeListChanges(redis, listChanges)
@@ -197,24 +185,20 @@ export async function restoreLostKeys (deps: LostKeysDeps, signal: AbortSignal):
   const ofLost = [...await readLastKeys(deps.reader, signal)]
     .filter(([key]) => orgIds.has(parseKeyName(key).orgId))
   // Other keys stay as they are, since a command may be replacing them.
-  await restoreKeys(
-    deps, new Map(ofLost), createOrganizationKeyStore(deps.redis).restoreMissing)
+  const store = new OrganizationKeyStore(deps.redis)
+  await restoreKeys(deps, new Map(ofLost), (orgId, key) => store.restoreMissing(orgId, key))
   return (await withoutKeys(deps, lost)).length
 }
-
-/** As Redis has it, also before the accounts are valid for its run. */
-const isErased = async (redis: RedisClient, orgId: string): Promise<boolean> =>
-  await redis.hexists(accountKey(`org:${orgId}`), ERASED_FIELD) === 1
 
 /** The organizations that were not erased and have no key of some class. */
 async function withoutKeys (
   { redis }: Pick<LostKeysDeps, 'redis'>, orgIds: readonly string[]
 ): Promise<readonly string[]> {
-  const store = createOrganizationKeyStore(redis)
+  const store = new OrganizationKeyStore(redis)
   const lacking: string[] = []
   for (const batch of splitBatches(orgIds, ORGANIZATIONS_PER_BATCH)) {
     const missing = await Promise.all(batch.map(async orgId =>
-      lacksKeys(await store.read(orgId)) && !await isErased(redis, orgId) ? [orgId] : []))
+      lacksKeys(await store.read(orgId)) && !await isMarkedErased(redis, orgId) ? [orgId] : []))
     lacking.push(...missing.flat())
   }
   return lacking
@@ -230,14 +214,14 @@ async function withoutKeys (
 async function restoreOrganizationKeys (
   deps: RestoreDeps, signal: AbortSignal
 ): Promise<LastValues> {
-  const store = createOrganizationKeyStore(deps.redis)
+  const store = new OrganizationKeyStore(deps.redis)
   const last = await readLastKeys(deps.reader, signal)
   for (const [key, value] of last) {
     if (value !== null) continue
     const { orgId, ...removed } = parseKeyName(key)
     await store.remove(orgId, removed)
   }
-  await restoreKeys(deps, last, store.restore)
+  await restoreKeys(deps, last, (orgId, key) => store.restore(orgId, key))
   return last
 }
 
@@ -256,7 +240,7 @@ async function shipLostKeys (
     const name = `${orgId}:${keyClass}`
     newest.set(name, Math.max(version, newest.get(name) ?? 0))
   }
-  const store = createOrganizationKeyStore(deps.redis)
+  const store = new OrganizationKeyStore(deps.redis)
   const orgIds = (await deps.redis.smembers(ACCOUNTS_KEY))
     .flatMap(name => name.startsWith('org:') ? [name.slice('org:'.length)] : [])
   let shipped = 0
@@ -264,7 +248,7 @@ async function shipLostKeys (
     await Promise.all(batch.map(async orgId => {
       const keys = (await store.read(orgId)).filter(({ class: keyClass, version, shippedAtMs }) =>
         shippedAtMs !== 0 && version > (newest.get(`${orgId}:${keyClass}`) ?? 0))
-      if (keys.length === 0 || await isErased(deps.redis, orgId)) return
+      if (keys.length === 0 || await isMarkedErased(deps.redis, orgId)) return
       await sendOrganizationKeys(deps, { orgId, keys }, signal)
       shipped += keys.length
     }))
@@ -302,7 +286,7 @@ async function restoreKeys (
 async function shipOrganizationKeys (
   deps: ShippingDeps, signal: AbortSignal
 ): Promise<void> {
-  const store = createOrganizationKeyStore(deps.redis)
+  const store = new OrganizationKeyStore(deps.redis)
   for (;;) {
     const organizations = await store.unshipped(BATCH_ORGANIZATIONS)
     if (organizations.length === 0) return
@@ -320,7 +304,7 @@ export async function sendOrganizationKeys (
   { orgId, keys }: { readonly orgId: string, readonly keys: readonly OrganizationKey[] },
   signal?: AbortSignal
 ): Promise<void> {
-  const messages = await Promise.all(keys.map(async (key): Promise<OutgoingMessage> => {
+  const messages = await Promise.all(keys.map(async key => {
     const value: OrganizationKeyValue = {
       organization: orgId,
       class: key.class,
@@ -329,19 +313,26 @@ export async function sendOrganizationKeys (
       public: key.public,
       createdAt: key.createdAtMs,
     }
-    return {
-      topic: KEYS,
-      key: messageKey('organization.keys', value),
-      value: await codec.encode('organization.keys-value', value),
-      headers: {},
-    }
+    return await toMessage(codec, 'organization.keys', value)
   }))
   if (messages.length > 0) await accountsProducer.send(messages, signal)
 }
 
+async function toMessage (
+  codec: ShippingDeps['codec'], topic: 'accounts' | 'contact.lists' | 'organization.keys',
+  value: Account | ContactListChange | OrganizationKeyValue
+): Promise<OutgoingMessage> {
+  return {
+    topic: topicName(topic),
+    key: messageKey(topic, value),
+    value: await codec.encode(`${topic}-value`, value),
+    headers: {},
+  }
+}
+
 /** The tombstone that deletes a version from its topic. */
 export function organizationKeyTombstone (
-  orgId: string, { class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>
+  orgId: string, { class: keyClass, version }: KeyVersion
 ): OutgoingMessage {
   const key = messageKey('organization.keys', { organization: orgId, class: keyClass, version })
   return { topic: KEYS, key, value: null, headers: {} }
@@ -355,8 +346,8 @@ export async function copiesInTopic (
     ) => Promise<unknown>,
   },
   orgId: string
-): Promise<readonly Pick<StoredKey, 'class' | 'version'>[]> {
-  const keys = new Map<string, Pick<StoredKey, 'class' | 'version'>>()
+): Promise<readonly KeyVersion[]> {
+  const keys = new Map<string, KeyVersion>()
   await read(KEYS, messages => {
     for (const { key, value } of messages) {
       const { orgId: owner, ...named } = parseKeyName(String(key))

@@ -8,8 +8,8 @@ import type { RedisClient } from '../runtime/platform/redis.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import {
-  addOrganizationKey, createOrganizationKeys, organizationKeyId, toRootContext,
-  type OrganizationKeys, createOrganizationKeyStore, type StoredKey,
+  addOrganizationKey, createOrganizationKeys, type KeyVersion, organizationKeyId,
+  type OrganizationKeys, OrganizationKeyStore, type StoredKey, toRootContext,
 } from './organization-keys.ts'
 
 /** The settings of the root keys of a class. */
@@ -41,7 +41,7 @@ export function connectOrganizationKeys<C extends KeyClass> (
   const keys = shared.get(keyClass) ?? createOrganizationKeys({
     class: keyClass,
     roots: openRootKeys(keyClass, config, metrics),
-    store: createOrganizationKeyStore(state),
+    store: new OrganizationKeyStore(state),
     ...metrics && { metrics },
   })
   shared.set(keyClass, keys)
@@ -50,7 +50,7 @@ export function connectOrganizationKeys<C extends KeyClass> (
 
 /** The keys of organizations of all classes, for commands of operators. */
 export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
-  const store = createOrganizationKeyStore(redis)
+  const store = new OrganizationKeyStore(redis)
   const openKeys = <C extends KeyClass>(keyClass: C) =>
     connectOrganizationKeys(keyClass, config as RootKeySettings<C>, { state: redis })
   const roots = Object.fromEntries(KEY_CLASSES.map(keyClass =>
@@ -82,7 +82,7 @@ export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
      * @throws UsageError likewise, when Redis lacks keys that the topic has, or has none at all,
      * and when a present key does not open.
      */
-    rotate: async (orgId: string, inTopic: readonly KeyName[]): Promise<number> => {
+    rotate: async (orgId: string, inTopic: readonly KeyVersion[]): Promise<number> => {
       await checkRootKeys()
       const keys = await store.read(orgId)
       if (keys.length === 0) await store.checkComplete(orgId)
@@ -95,10 +95,8 @@ export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
   }
 }
 
-type KeyName = Pick<StoredKey, 'class' | 'version'>
-
 function refuseMissingKeys (
-  orgId: string, keys: readonly StoredKey[], inTopic: readonly KeyName[]
+  orgId: string, keys: readonly StoredKey[], inTopic: readonly KeyVersion[]
 ): void {
   const missing = inTopic.filter(written => keys.every(key =>
     key.class !== written.class || key.version < written.version))

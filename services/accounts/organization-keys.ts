@@ -11,14 +11,18 @@ import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/plat
 import { sleep } from '../runtime/platform/retry.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import {
-  accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError, createAccountRecords,
+  accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError, createAccountRecords, organizationRecord,
 } from './records.ts'
 
-/** One version of the key of an organization and class. */
-export type OrganizationKey = {
+/** Names one version of the key of an organization. */
+export type KeyVersion = {
   readonly class: KeyClass
   /** From 1; the highest one wraps. */
   readonly version: number
+}
+
+/** One version of the key of an organization and class. */
+export type OrganizationKey = KeyVersion & {
   /** Wrapped by a root key of its class. */
   readonly wrapped: Buffer
   /** The public key, with which `feed` wraps what it cannot unwrap. */
@@ -50,6 +54,14 @@ const organizationKeysKey = (orgId: string): string =>
 
 /** Field of `org:<id>`: when the organization was erased, in Unix ms. */
 export const ERASED_FIELD = 'erasedAt'
+
+/**
+ * Whether Redis has an organization as erased, also before the accounts are valid for its run: a
+ * mark may be missing then.
+ */
+export async function isMarkedErased (redis: RedisClient, orgId: string): Promise<boolean> {
+  return await redis.hexists(accountKey(organizationRecord(orgId)), ERASED_FIELD) === 1
+}
 
 /**
  * Redis must have the newest version before it gets the next one. Version 1 is added before the
@@ -96,124 +108,113 @@ redis.call('SREM', KEYS[2], ARGV[1])`
 export const lacksKeys = (keys: readonly Pick<StoredKey, 'class'>[]): boolean =>
   KEY_CLASSES.some(name => keys.every(key => key.class !== name))
 
-export type OrganizationKeyStore = ReturnType<typeof createOrganizationKeyStore>
-
 /**
  * The wrapped keys of organizations in Redis. `ledger` ships new ones to the compacted topic
  * `organization.keys`, from which it restores them after a loss of Redis.
  */
-export function createOrganizationKeyStore (redis: RedisClient) {
-  const { add, replace, markShipped } = scriptsOn(redis)
-  return {
-    /** All versions, by class and oldest first; none for an erased organization. */
-    read: async (orgId: string): Promise<readonly StoredKey[]> =>
-      keysIn(await redis.hgetall(organizationKeysKey(orgId))),
+export class OrganizationKeyStore {
+  readonly #redis: RedisClient
+  readonly #add: ReturnType<typeof script>
+  readonly #replace: ReturnType<typeof script>
+  readonly #markShipped: ReturnType<typeof script>
 
-    /**
-     * Resolves if Redis has all keys of an organization: those that it lacks are missing.
-     * @throws OrganizationErasedError for an erased organization.
-     * @throws AccountsRecoveringError while `ledger` may still restore some.
-     */
-    checkComplete: (orgId: string): Promise<void> => checkComplete(redis, orgId),
+  constructor (redis: RedisClient) {
+    this.#redis = redis
+    this.#add = script(redis, { name: 'add-organization-key', source: ADD, numberOfKeys: 4 })
+    this.#replace = script(redis, {
+      name: 'replace-organization-key', source: REPLACE, numberOfKeys: 1,
+    })
+    this.#markShipped = script(redis, {
+      name: 'ship-organization-keys', source: MARK_SHIPPED, numberOfKeys: 2,
+    })
+  }
 
-    /**
-     * Adds a key unless the organization has one of that class and version.
-     * @throws OrganizationErasedError for an erased organization.
-     * @throws AccountsRecoveringError while Redis may lack the keys of the organization.
-     */
-    add: (orgId: string, key: OrganizationKey): Promise<void> => addKey(add, orgId, key),
+  /** All versions, by class and oldest first; none for an erased organization. */
+  async read (orgId: string): Promise<readonly StoredKey[]> {
+    return keysIn(await this.#redis.hgetall(organizationKeysKey(orgId)))
+  }
 
-    /** Replaces the wrapped bytes of a version; false if they are no longer those of `before`. */
-    replace: async (orgId: string, before: OrganizationKey, wrapped: Buffer): Promise<boolean> => {
-      const args = [toField(before), serialize(before), serialize({ ...before, wrapped })]
-      return await replace([organizationKeysKey(orgId)], args) === 1
-    },
+  /**
+   * Resolves if Redis has all keys of an organization: those that it lacks are missing.
+   * @throws OrganizationErasedError for an erased organization.
+   * @throws AccountsRecoveringError while `ledger` may still restore some.
+   */
+  async checkComplete (orgId: string): Promise<void> {
+    const record = await createAccountRecords(this.#redis).readCurrent(organizationRecord(orgId))
+    if (record?.fields[ERASED_FIELD] !== undefined) throw new OrganizationErasedError(orgId)
+  }
 
-    /** Deletes one version. */
-    remove: async (orgId: string, key: Pick<OrganizationKey, 'class' | 'version'>) => {
-      await redis.hdel(organizationKeysKey(orgId), toField(key), `${toField(key)}/shipped`)
-    },
+  /**
+   * Adds a key unless the organization has one of that class and version.
+   * @throws OrganizationErasedError for an erased organization.
+   * @throws AccountsRecoveringError while Redis may lack the keys of the organization.
+   */
+  async add (orgId: string, key: OrganizationKey): Promise<void> {
+    const name = organizationRecord(orgId)
+    const keys = [
+      organizationKeysKey(orgId), accountKey(name), ACCOUNTS_RUN_KEY, ORGANIZATION_KEYS_OUTBOX,
+    ]
+    const outcome = await this.#add(
+      keys, [orgId, toField(key), serialize(key), String(key.version)])
+    if (outcome === 'erased') throw new OrganizationErasedError(orgId)
+    if (outcome === 'recovering') throw new AccountsRecoveringError(name)
+    if (outcome === 'exists') throw new Error(`organization ${orgId} exists: it had a first key`)
+  }
 
-    /** Organizations with unshipped keys, at most `limit`. */
-    unshipped: (limit: number): Promise<readonly string[]> =>
-      redis.srandmember(ORGANIZATION_KEYS_OUTBOX, limit),
+  /** Replaces the wrapped bytes of a version; false if they are no longer those of `before`. */
+  async replace (orgId: string, before: OrganizationKey, wrapped: Buffer): Promise<boolean> {
+    const args = [toField(before), serialize(before), serialize({ ...before, wrapped })]
+    return await this.#replace([organizationKeysKey(orgId)], args) === 1
+  }
 
-    /** Records that the topic has these keys of an organization. */
-    markShipped: async (orgId: string, keys: readonly OrganizationKey[]): Promise<void> => {
-      const names = [organizationKeysKey(orgId), ORGANIZATION_KEYS_OUTBOX]
-      await markShipped(names, [orgId, String(Date.now()), ...keys.map(toField)])
-    },
+  /** Deletes one version. */
+  async remove (orgId: string, key: KeyVersion): Promise<void> {
+    await this.#redis.hdel(organizationKeysKey(orgId), toField(key), `${toField(key)}/shipped`)
+  }
 
-    /**
-     * Restores a key from the last message of the topic, which is never older than what Redis has;
-     * false if Redis has the same.
-     */
-    restore: (orgId: string, key: OrganizationKey): Promise<boolean> =>
-      restoreKey(redis, orgId, key),
+  /** Organizations with unshipped keys, at most `limit`. */
+  async unshipped (limit: number): Promise<readonly string[]> {
+    return await this.#redis.srandmember(ORGANIZATION_KEYS_OUTBOX, limit)
+  }
 
-    /** Restores a key unless Redis has one of that class and version; true if it had none. */
-    restoreMissing: (orgId: string, key: OrganizationKey): Promise<boolean> =>
-      restoreMissing(redis, orgId, key),
+  /** Records that the topic has these keys of an organization. */
+  async markShipped (orgId: string, keys: readonly OrganizationKey[]): Promise<void> {
+    const names = [organizationKeysKey(orgId), ORGANIZATION_KEYS_OUTBOX]
+    await this.#markShipped(names, [orgId, String(Date.now()), ...keys.map(toField)])
+  }
 
-    /** Deletes all keys of an organization, with their versions in the outbox. */
-    erase: async (orgId: string): Promise<void> => {
-      await redis.del(organizationKeysKey(orgId))
-      await redis.srem(ORGANIZATION_KEYS_OUTBOX, orgId)
-    },
+  /**
+   * Restores a key from the last message of the topic, which is never older than what Redis has;
+   * false if Redis has the same.
+   */
+  async restore (orgId: string, key: OrganizationKey): Promise<boolean> {
+    const name = organizationKeysKey(orgId)
+    const differs = await this.#redis.hget(name, toField(key)) !== serialize(key)
+    if (differs) await this.#redis.hset(name, toField(key), serialize(key))
+    await this.#redis.hsetnx(name, `${toField(key)}/shipped`, String(Date.now()))
+    return differs
+  }
+
+  /** Restores a key unless Redis has one of that class and version; true if it had none. */
+  async restoreMissing (orgId: string, key: OrganizationKey): Promise<boolean> {
+    const name = organizationKeysKey(orgId)
+    if (await this.#redis.hexists(name, toField(key)) === 1) return false
+    await this.#redis.hsetnx(name, `${toField(key)}/shipped`, String(Date.now()))
+    await this.#redis.hsetnx(name, toField(key), serialize(key))
+    // An erasure during the read marks the organization before it deletes the keys.
+    if (!await isMarkedErased(this.#redis, orgId)) return true
+    await this.#redis.del(name)
+    return false
+  }
+
+  /** Deletes all keys of an organization, with their versions in the outbox. */
+  async erase (orgId: string): Promise<void> {
+    await this.#redis.del(organizationKeysKey(orgId))
+    await this.#redis.srem(ORGANIZATION_KEYS_OUTBOX, orgId)
   }
 }
 
-const scriptsOn = (redis: RedisClient) => ({
-  add: script(redis, { name: 'add-organization-key', source: ADD, numberOfKeys: 4 }),
-  replace: script(redis, { name: 'replace-organization-key', source: REPLACE, numberOfKeys: 1 }),
-  markShipped: script(redis, {
-    name: 'ship-organization-keys', source: MARK_SHIPPED, numberOfKeys: 2,
-  }),
-})
-
-async function checkComplete (redis: RedisClient, orgId: string): Promise<void> {
-  const record = await createAccountRecords(redis).readCurrent(`org:${orgId}`)
-  if (record?.fields[ERASED_FIELD] !== undefined) throw new OrganizationErasedError(orgId)
-}
-
-async function addKey (
-  add: ReturnType<typeof scriptsOn>['add'], orgId: string, key: OrganizationKey
-): Promise<void> {
-  const name = `org:${orgId}`
-  const keys = [
-    organizationKeysKey(orgId), accountKey(name), ACCOUNTS_RUN_KEY, ORGANIZATION_KEYS_OUTBOX,
-  ]
-  const outcome = await add(keys, [orgId, toField(key), serialize(key), String(key.version)])
-  if (outcome === 'erased') throw new OrganizationErasedError(orgId)
-  if (outcome === 'recovering') throw new AccountsRecoveringError(name)
-  if (outcome === 'exists') throw new Error(`organization ${orgId} exists: it had a first key`)
-}
-
-async function restoreKey (
-  redis: RedisClient, orgId: string, key: OrganizationKey
-): Promise<boolean> {
-  const name = organizationKeysKey(orgId)
-  const differs = await redis.hget(name, toField(key)) !== serialize(key)
-  if (differs) await redis.hset(name, toField(key), serialize(key))
-  await redis.hsetnx(name, `${toField(key)}/shipped`, String(Date.now()))
-  return differs
-}
-
-async function restoreMissing (
-  redis: RedisClient, orgId: string, key: OrganizationKey
-): Promise<boolean> {
-  const name = organizationKeysKey(orgId)
-  if (await redis.hexists(name, toField(key)) === 1) return false
-  await redis.hsetnx(name, `${toField(key)}/shipped`, String(Date.now()))
-  await redis.hsetnx(name, toField(key), serialize(key))
-  // An erasure during the read marks the organization before it deletes the keys.
-  const isErased = await redis.hexists(accountKey(`org:${orgId}`), ERASED_FIELD) === 1
-  if (isErased) await redis.del(name)
-  return !isErased
-}
-
-const toField = ({ class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>) =>
-  `${keyClass}/${version}`
+const toField = ({ class: keyClass, version }: KeyVersion) => `${keyClass}/${version}`
 
 function serialize ({ wrapped, public: publicKey, createdAtMs }: OrganizationKey): string {
   return JSON.stringify([wrapped.toString('base64'), publicKey.toString('base64'), createdAtMs])
@@ -276,8 +277,8 @@ const POLL_MS = 20
 const BOX = '.box'
 
 /** The id of a version in what it wraps. */
-export const organizationKeyId = ({ class: keyClass, version }: Pick<StoredKey,
-  'class' | 'version'>): string => `${keyClass}.${version}`
+export const organizationKeyId = ({ class: keyClass, version }: KeyVersion): string =>
+  `${keyClass}.${version}`
 
 /**
  * The id of the version that wrapped these bytes, by itself or by its public key.

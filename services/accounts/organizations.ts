@@ -3,6 +3,7 @@ import { EVENT_TYPES, type EventType } from '../../schemas/api/webhooks.ts'
 import { ERASED_FIELD } from './organization-keys.ts'
 import {
   type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, ORGANIZATION_TENANTS_KEY,
+  organizationRecord,
 } from './records.ts'
 import { isSampleTenant, isTenant, type Mode, MODES, parseTenant } from './tenant.ts'
 import { newId } from '../runtime/platform/ids.ts'
@@ -39,8 +40,6 @@ export type Organizations = ReturnType<typeof createOrganizations>
 
 const CACHED_POLICIES = 10_000
 
-const recordName = (orgId: string) => `org:${orgId}`
-
 /** A random id that begins with the time. */
 export const newOrganizationId = (nowMs = Date.now()): string => newId('org', nowMs)
 
@@ -65,13 +64,13 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
     async create (name: string, id = newOrganizationId(now())): Promise<Organization> {
       const createdAtMs = now()
       const fields = { name, createdAt: String(createdAtMs) }
-      await records.change({ name: recordName(id), fields, from: 0, random: true })
+      await records.change({ name: organizationRecord(id), fields, from: 0, random: true })
       return { id, name, createdAtMs, policy: DEFAULT_POLICY }
     },
 
     /** Changes its policy. Throws RangeError for a value out of range. */
     async setPolicy (orgId: string, change: PolicyChange): Promise<void> {
-      await records.change({ name: recordName(orgId), fields: fieldsOfPolicy(change) })
+      await records.change({ name: organizationRecord(orgId), fields: fieldsOfPolicy(change) })
       policies.forget(orgId)
     },
 
@@ -81,7 +80,8 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
      */
     async markErased (orgId: string): Promise<void> {
       if ((await find(records, orgId))?.erasedAtMs !== undefined) return
-      await records.change({ name: recordName(orgId), fields: { [ERASED_FIELD]: String(now()) } })
+      const fields = { [ERASED_FIELD]: String(now()) }
+      await records.change({ name: organizationRecord(orgId), fields })
       policies.forget(orgId)
     },
 
@@ -122,7 +122,7 @@ function createPolicies (records: AccountRecords, now: () => number) {
   const load = async (orgId: string): Promise<Terms> => {
     const readAtMs = now()
     // Not the whole record: it has all endpoints of its webhooks.
-    const terms = parseTerms(await records.readCurrentFields(recordName(orgId), FIELDS))
+    const terms = parseTerms(await records.readCurrentFields(organizationRecord(orgId), FIELDS))
     cache.set(orgId, { readAtMs, ...terms })
     return terms
   }
@@ -146,7 +146,7 @@ function createPolicies (records: AccountRecords, now: () => number) {
 }
 
 async function find (records: AccountRecords, orgId: string): Promise<Organization | undefined> {
-  const { fields = {} } = await records.read(recordName(orgId)) ?? {}
+  const { fields = {} } = await records.read(organizationRecord(orgId)) ?? {}
   const { name, createdAt, [ERASED_FIELD]: erasedAt } = fields
   if (name === undefined) return undefined
   return {

@@ -4,8 +4,8 @@ import { newId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { ERASED_FIELD, type OrganizationKeys } from './organization-keys.ts'
 import {
-  createAccountRecords, indexKeysIn, listAccount, organizationsOfPerson, PEOPLE_INDEX_FIELD,
-  type Wrapped, wrappedFields,
+  createAccountRecords, indexKeysIn, listAccount, organizationRecord, organizationsOfPerson,
+  PEOPLE_INDEX_FIELD, type Wrapped, wrappedFields,
 } from './records.ts'
 
 export const ROLES = ['owner', 'developer', 'finance', 'read-only'] as const
@@ -58,7 +58,6 @@ const MAX_ADDRESS_CHARACTERS = 254
 /** ASCII only: letters of other alphabets look like these, and some become these in lower case. */
 const ADDRESS = /^[\x21-\x3f\x41-\x7e]+@[a-z0-9-]+(\.[a-z0-9-]+)+$/i
 
-const recordName = (orgId: string) => `org:${orgId}`
 /** Field of `org:<id>`: its people, as JSON that the organization's key wraps. */
 const PEOPLE_FIELD = 'people'
 const buildBinding = (orgId: string) => ['people', orgId]
@@ -146,7 +145,7 @@ function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & In
   const records = createAccountRecords(redis)
   /** A revision of 0 without an organization that may have people. */
   const read = async (orgId: string): Promise<{ revision: number, list: List }> => {
-    const { revision = 0, fields = {} } = await records.readCurrent(recordName(orgId)) ?? {}
+    const { revision = 0, fields = {} } = await records.readCurrent(organizationRecord(orgId)) ?? {}
     if (fields[ERASED_FIELD] !== undefined) return { revision: 0, list: [] }
     const wrapped = fields[PEOPLE_FIELD] ?? ''
     if (wrapped === '') return { revision, list: [] }
@@ -172,7 +171,7 @@ function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & In
           throw new PeopleError('This is the last owner of the organization. Make another person ' +
             'an owner first.')
         }
-        const name = recordName(orgId)
+        const name = organizationRecord(orgId)
         const content = Buffer.from(JSON.stringify(edited.list))
         const wrapped = await keys.wrap(orgId, content, buildBinding(orgId))
         const fields = {
@@ -191,14 +190,14 @@ function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & In
 export async function wrappedPeople (
   redis: RedisClient, orgId: string
 ): Promise<readonly Wrapped[]> {
-  return await wrappedFields(createAccountRecords(redis), recordName(orgId),
+  return await wrappedFields(createAccountRecords(redis), organizationRecord(orgId),
     [{ field: PEOPLE_FIELD, binding: buildBinding(orgId), class: 'webhooks' }])
 }
 
 /** Deletes what is stored of the people of an erased organization. It needs no key. */
 export async function erasePeople (redis: RedisClient, orgId: string): Promise<void> {
   const records = createAccountRecords(redis)
-  const name = recordName(orgId)
+  const name = organizationRecord(orgId)
   const { fields = {} } = await records.read(name) ?? {}
   if ((fields[PEOPLE_FIELD] ?? '') === '') return
   // The sets come first: without the record nothing says which ones list the organization.

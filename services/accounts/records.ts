@@ -21,6 +21,9 @@ export type AccountRecords = ReturnType<typeof createAccountRecords>
 /** The Redis key of the record with a name. */
 export const accountKey = globalKey
 
+/** The name of the record of an organization. */
+export const organizationRecord = (orgId: string): string => `org:${orgId}`
+
 /** Set of the names of all account records. */
 export const ACCOUNTS_KEY = globalKey('accounts')
 /** Set of the names whose last change the topic `accounts` has not acknowledged. */

@@ -16,8 +16,7 @@ const SAMPLE = '-sample'
 
 /**
  * The tenant in which samples of another one are verified, free: no API key has it, so their rows
- * can be read by nobody, and its cache answers no job of the customer. Releases that know no
- * samples read its name as that of an organization without keys, of which they open nothing.
+ * can be read by nobody, and its cache answers no job of the customer.
  */
 export function sampleTenantOf (tenant: string): string {
   const dot = tenant.lastIndexOf('.')

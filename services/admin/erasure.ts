@@ -2,7 +2,7 @@ import { createApiKeys } from '../accounts/api-keys.ts'
 import { eraseContactLists } from '../accounts/contact-lists.ts'
 import { copiesInTopic, organizationKeyTombstone } from '../accounts/account-topics.ts'
 import {
-  createOrganizationKeyStore, ORGANIZATION_KEYS_CACHE_MS, type StoredKey,
+  type KeyVersion, ORGANIZATION_KEYS_CACHE_MS, OrganizationKeyStore,
 } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import type { Partners } from '../accounts/partners.ts'
@@ -88,7 +88,7 @@ export async function eraseOrganization (
   await sleep(2 * ACCOUNTS_CACHE_MS)
   const cancelledJobs = await cancelJobs(deps, orgId, options)
   onProgress('deleting its keys')
-  const store = createOrganizationKeyStore(redis)
+  const store = new OrganizationKeyStore(redis)
   // The tombstones come first: a crash in between leaves keys in Redis, which a repetition finds.
   await writeTombstones(deps, orgId, [
     ...await store.read(orgId), ...await copiesInTopic(deps, orgId),
@@ -148,7 +148,7 @@ async function readOpenJobs (
 
 async function writeTombstones (
   { producer }: OrganizationErasureDeps, orgId: string,
-  keys: readonly Pick<StoredKey, 'class' | 'version'>[]
+  keys: readonly KeyVersion[]
 ): Promise<void> {
   const messages = keys.map(key => organizationKeyTombstone(orgId, key))
   if (messages.length > 0) await producer.send(messages)

@@ -5,7 +5,7 @@ import {
   connectOrganizationKeys, type RootKeySettings,
 } from '../accounts/connect-organization-keys.ts'
 import {
-  createOrganizationKeyStore, createPublicOrganizationKeys, OrganizationErasedError,
+  OrganizationKeyStore, createPublicOrganizationKeys, OrganizationErasedError,
   type OrganizationKeys,
 } from '../accounts/organization-keys.ts'
 import { parseTenant } from '../accounts/tenant.ts'
@@ -293,7 +293,7 @@ export function connectSealingKeys (
   state: Connected['state'], ttlMs: number
 ): JobKeys & NewJobKeys {
   const cache = createKeyCache(ttlMs)
-  const store = createOrganizationKeyStore(state)
+  const store = new OrganizationKeyStore(state)
   const openKeys = (part: JobKeyPart) => createPublicOrganizationKeys({ store, class: part })
   const wrap = { results: openKeys('results'), webhooks: openKeys('webhooks') }
   return {

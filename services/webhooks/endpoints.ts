@@ -3,7 +3,8 @@ import { LRUCache } from 'lru-cache'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/webhooks.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import {
-  type Wrapped, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
+  type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, organizationRecord, type Wrapped,
+  wrappedFields,
 } from '../accounts/records.ts'
 import {
   type EventSubscription, subscriptionsField, subscriptionsIn,
@@ -53,7 +54,6 @@ type List = readonly WebhookEndpoint[]
 const SECRET_BYTES = 32
 const CACHED_TENANTS = 1_000
 
-const recordName = (orgId: string) => `org:${orgId}`
 /** Field of `org:<id>`: the endpoints of a mode, as JSON that the organization's key wraps. */
 const endpointsField = (mode: Mode) => `${mode}Endpoints`
 const buildBinding = (tenant: string) => ['webhook-endpoints', tenant]
@@ -123,7 +123,7 @@ export function createWebhookEndpoints (
 
     /** The wrapped endpoints of an organization. */
     wrapped: (orgId: string): Promise<readonly Wrapped[]> =>
-      wrappedFields(records, recordName(orgId), MODES.map(mode => ({
+      wrappedFields(records, organizationRecord(orgId), MODES.map(mode => ({
         field: endpointsField(mode),
         binding: buildBinding(tenantOf(orgId, mode)),
         class: 'webhooks',
@@ -164,7 +164,7 @@ function cachedReads<T> (
 /** The endpoints of a tenant and the revision of their record. */
 async function readList (records: AccountRecords, keys: OrganizationKeys, tenant: string) {
   const { orgId, mode } = parseTenant(tenant)
-  const { revision = 0, fields = {} } = await records.readCurrent(recordName(orgId)) ?? {}
+  const { revision = 0, fields = {} } = await records.readCurrent(organizationRecord(orgId)) ?? {}
   const wrapped = fields[endpointsField(mode)] ?? ''
   if (wrapped === '') return { revision, list: [] }
   const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), buildBinding(tenant))
@@ -199,7 +199,8 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
         [endpointsField(mode)]: wrapped.toString('base64'),
         [subscriptionsField(mode)]: JSON.stringify(subscriptions),
       }
-      if (!await records.change({ name: recordName(orgId), from: revision, fields })) continue
+      const name = organizationRecord(orgId)
+      if (!await records.change({ name, from: revision, fields })) continue
       await sleep(ACCOUNTS_CACHE_MS)
       return edited.made
     }
@@ -233,6 +234,7 @@ export function createSubscriptions (redis: RedisClient, now: () => number = Dat
   return async (tenant: string): Promise<readonly EventSubscription[]> => {
     if (isSampleTenant(tenant)) return []
     const { orgId, mode } = parseTenant(tenant)
-    return subscriptionsIn((await read(recordName(orgId)))?.fields[subscriptionsField(mode)])
+    const record = await read(organizationRecord(orgId))
+    return subscriptionsIn(record?.fields[subscriptionsField(mode)])
   }
 }

@@ -2,7 +2,7 @@ import { createPrivateKey, createPublicKey, type KeyObject, randomBytes, sign } 
 import { LRUCache } from 'lru-cache'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import {
-  type Wrapped, accountKey, createAccountRecords, wrappedFields,
+  accountKey, createAccountRecords, organizationRecord, type Wrapped, wrappedFields,
 } from '../accounts/records.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
@@ -48,8 +48,6 @@ export const stillActive = (
 ): readonly FormerSecret[] =>
   former.filter(({ untilMs }) => untilMs > nowMs).slice(0, MAX_FORMER)
 
-const recordName = (orgId: string) => `org:${orgId}`
-
 /** A record as it is stored: texts that the key of the organization wraps, '' for none. */
 type StoredSecrets = {
   readonly revision: number
@@ -79,7 +77,7 @@ function createStoredSecrets ({ redis, keys, now = Date.now }: Options, kind: Ki
     },
 
     read: async (orgId: string): Promise<StoredSecrets> => {
-      const { revision = 0, fields = {} } = await records.read(recordName(orgId)) ?? {}
+      const { revision = 0, fields = {} } = await records.read(organizationRecord(orgId)) ?? {}
       return {
         revision,
         current: fields[field] ?? '',
@@ -106,7 +104,8 @@ function createStoredSecrets ({ redis, keys, now = Date.now }: Options, kind: Ki
           ? ''
           : await wrap(orgId, Buffer.from(JSON.stringify(earlier)), buildEarlierAad(orgId)),
       }
-      const isWritten = await records.change({ name: recordName(orgId), from: revision, fields })
+      const name = organizationRecord(orgId)
+      const isWritten = await records.change({ name, from: revision, fields })
       return isWritten ? formatSecret(secret) : undefined
     },
   }
@@ -120,7 +119,8 @@ export function createWebhookSecrets (options: Options, kind = SECRET) {
 
   /** The secrets to sign with, current one first; empty if there is none yet. */
   async function active (orgId: string): Promise<string[]> {
-    const [current, before, until, earlier] = await redis.hmget(accountKey(recordName(orgId)),
+    const key = accountKey(organizationRecord(orgId))
+    const [current, before, until, earlier] = await redis.hmget(key,
       field, `${field}Before`, `${field}BeforeUntil`, `${field}Earlier`)
     const wrapped = [current, Number(until ?? 0) > now() ? before : undefined]
     const newest = await Promise.all(wrapped.flatMap(text => text ? [open(orgId, text)] : []))
@@ -230,9 +230,11 @@ const earlierBinding = ({ binding }: Kind) => `${binding}-earlier`
 export async function wrappedSecrets (
   redis: RedisClient, orgId: string
 ): Promise<readonly Wrapped[]> {
-  return await wrappedFields(createAccountRecords(redis), `org:${orgId}`, KINDS.flatMap(kind => [
+  const fields = KINDS.flatMap(kind => [
     { field: kind.field, name: kind.binding },
     { field: `${kind.field}Before`, name: kind.binding },
     { field: `${kind.field}Earlier`, name: earlierBinding(kind) },
-  ].map(({ field, name }) => ({ field, binding: [name, orgId], class: 'webhooks' as const }))))
+  ].map(({ field, name }) => ({ field, binding: [name, orgId], class: 'webhooks' as const })))
+  return await wrappedFields(
+    createAccountRecords(redis), organizationRecord(orgId), fields)
 }

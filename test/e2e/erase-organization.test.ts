@@ -1,6 +1,6 @@
 import { afterAll, expect, it } from 'vitest'
 import {
-  createOrganizationKeyStore, OrganizationErasedError,
+  OrganizationKeyStore, OrganizationErasedError,
 } from '../../services/accounts/organization-keys.ts'
 import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
 import { countTenantRecords } from '../../services/cache/cache.ts'
@@ -47,7 +47,7 @@ async function createCustomer () {
   const { job } = await runJob(client, request)
   const secrets = createWebhookSecrets({ redis: state, keys: webhookKeysIn(env, state) })
   await secrets.show(orgId)
-  const wrapped = (await createOrganizationKeyStore(state).read(orgId)).map(key => key.wrapped)
+  const wrapped = (await new OrganizationKeyStore(state).read(orgId)).map(key => key.wrapped)
   await eventually(() => expect(places(wrapped).kafka).toBeGreaterThan(0))
   expect(places(wrapped).redis).toBeGreaterThan(0)
   return { orgId, client, job, secrets, wrapped }

@@ -14,7 +14,7 @@ import { openWorkspaceCommands } from '../support/workspace.ts'
 import { runJob, startEnvironment, type Finished } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 import {
-  createOrganizationKeyStore, wrappingKeyId,
+  OrganizationKeyStore, wrappingKeyId,
 } from '../../services/accounts/organization-keys.ts'
 import {
   processesWithout, readRootKeyHolders, readRootId,
@@ -53,7 +53,7 @@ async function keysOfJob (
 ): Promise<readonly [version: string, root: string]> {
   const wrapped = await redis.getBuffer(jobKeys(`${orgId}.live`, job).dataKey)
   const id = wrappingKeyId(splitJobKey(wrapped ?? Buffer.alloc(0)).results)
-  const keys = await createOrganizationKeyStore(redis).read(orgId)
+  const keys = await new OrganizationKeyStore(redis).read(orgId)
   const key = keys.find(one => one.class === 'results' && id === `results.${one.version}`)
   return [id, readRootId(key?.wrapped ?? Buffer.alloc(0))]
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createOrganizationKeyStore, toRootContext, type StoredKey,
+  OrganizationKeyStore, toRootContext, type StoredKey,
 } from '../../services/accounts/organization-keys.ts'
 import { createRootKeys } from '../../services/runtime/crypto/root-keys.ts'
 import { HOSTED } from '../../services/pipeline/config.ts'
@@ -37,7 +37,7 @@ async function isOpenedBy (
 
 describe('the environment of a process', async () => {
   const orgId = await newOrganization(env)
-  const keys = await createOrganizationKeyStore(state).read(orgId)
+  const keys = await new OrganizationKeyStore(state).read(orgId)
 
   it.each(processes)('of %s has the root keys of its classes and opens no other', async name => {
     const environment = await environmentOf(name)

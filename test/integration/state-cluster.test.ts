@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import {
-  addOrganizationKey, createOrganizationKeys, createOrganizationKeyStore,
+  addOrganizationKey, createOrganizationKeys, OrganizationKeyStore,
 } from '../../services/accounts/organization-keys.ts'
 import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
@@ -107,7 +107,7 @@ describe('the accounts, deliveries, erasures and feeds of a state in a cluster',
     const roots = createRootKeys({
       setting: 'TEST', keys: { 1: Buffer.alloc(32, 7).toString('base64') }, active: '1',
     })
-    const store = createOrganizationKeyStore(cluster)
+    const store = new OrganizationKeyStore(cluster)
     const orgId = newOrganizationId()
     const keysOf = async (keyClass: KeyClass) => {
       await addOrganizationKey({ class: keyClass, roots, store }, orgId, 1)

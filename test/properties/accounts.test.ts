@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it, vi, type MockInstance } from 'vitest'
 import type { Account } from '../../schemas/types.ts'
 import { createApiKeys, hashSecret } from '../../services/accounts/api-keys.ts'
 import {
-  createOrganizationKeyStore, ERASED_FIELD,
+  OrganizationKeyStore, ERASED_FIELD,
 } from '../../services/accounts/organization-keys.ts'
 import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
@@ -227,7 +227,7 @@ const webhookKey = {
 describe('a change of an account', () => {
   it('is shipped, and restored, after the keys that wrap its secrets', async () => {
     const { orgId } = await createAll()
-    await createOrganizationKeyStore(redis).add(orgId, { ...webhookKey, version: 2 })
+    await new OrganizationKeyStore(redis).add(orgId, { ...webhookKey, version: 2 })
     const topics = new Set<string>()
     const send: RecoveryEnvironment['deps']['accountsProducer']['send'] = async messages => {
       for (const { topic } of messages) topics.add(topic)
@@ -245,13 +245,13 @@ describe('a change of an account', () => {
       .rejects.toThrow('away')
     await expect(accounts().webhookSecrets.rotate(orgId)).rejects.toThrow('locked until the leader')
     await restore()
-    expect(await createOrganizationKeyStore(redis).read(orgId)).toHaveLength(1)
+    expect(await new OrganizationKeyStore(redis).read(orgId)).toHaveLength(1)
   })
 
   it('outlives the loss of its topics, and of Redis after that, with the keys', async () => {
     const { orgId } = await createAll()
     const { id: erased } = await accounts().organizations.create('Erased')
-    const store = createOrganizationKeyStore(redis)
+    const store = new OrganizationKeyStore(redis)
     for (const version of [2, 3]) {
       for (const id of [orgId, erased]) await store.add(id, { ...webhookKey, version })
     }
@@ -272,7 +272,7 @@ describe('a change of an account', () => {
 
   it('does not bring back a version of a key that was removed', async () => {
     const { orgId } = await createAll()
-    const store = createOrganizationKeyStore(redis)
+    const store = new OrganizationKeyStore(redis)
     for (const version of [2, 3]) await store.add(orgId, { ...webhookKey, version })
     await ship()
     const [old, ...kept] = await store.read(orgId)
@@ -298,7 +298,7 @@ describe('a change of an account', () => {
     const choosing = vi.spyOn(redis, 'srandmember') as unknown as MockInstance<Choose>
     choosing.mockImplementation(async (name, count) => {
       if (name === ACCOUNTS_OUTBOX_KEY && await redis.exists(accountKey(`org:${late}`)) === 0) {
-        await createOrganizationKeyStore(redis).add(late, webhookKey)
+        await new OrganizationKeyStore(redis).add(late, webhookKey)
         await accounts().organizations.create('Late', late)
       }
       return await choose(name, count)
@@ -377,7 +377,7 @@ describe('a change of an account', () => {
 })
 
 describe('keys of organizations that Redis has lost while it runs', () => {
-  const store = createOrganizationKeyStore(redis)
+  const store = new OrganizationKeyStore(redis)
   const keyOf = (name: KeyClass, more: object = {}) => ({ ...webhookKey, class: name, ...more })
   /** Adds these to Redis, and version 1 of all classes to the topic. */
   async function have (orgId: string, keys: readonly ReturnType<typeof keyOf>[]): Promise<void> {

@@ -1,6 +1,6 @@
 import { organizationKeyTombstone } from '../../services/accounts/account-topics.ts'
 import { createApiKeys, type Scope, SCOPES } from '../../services/accounts/api-keys.ts'
-import { createOrganizationKeyStore } from '../../services/accounts/organization-keys.ts'
+import { OrganizationKeyStore } from '../../services/accounts/organization-keys.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createDemo, type DemoOrganization } from '../../services/admin/demo.ts'
 import { withStores, withWorkspace } from '../../services/admin/deps.ts'
@@ -46,7 +46,7 @@ export async function createTestKey (redis: RedisClient, orgId: string): Promise
 /** Deletes the keys of an organization in Redis and in their topic. */
 export async function loseKeys (env: Env, orgId: string): Promise<void> {
   await withStores(env, async ({ redis, producer }) => {
-    const store = createOrganizationKeyStore(redis)
+    const store = new OrganizationKeyStore(redis)
     const keys = await store.read(orgId)
     await producer.send(keys.map(key => organizationKeyTombstone(orgId, key)))
     await store.erase(orgId)

@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Journal } from '../../../schemas/types.ts'
-import { ERASED_FIELD } from '../../accounts/organization-keys.ts'
-import { accountKey } from '../../accounts/records.ts'
+import { isMarkedErased } from '../../accounts/organization-keys.ts'
 import { parseTenant } from '../../accounts/tenant.ts'
 import {
   checkAges, checkBalances, checkDeliveries, checkEntries, checkForged, checkIds, checkKafka,
@@ -210,7 +209,7 @@ async function areErased (
   redis: RedisClient, { tenant, id }: Pick<Job, 'tenant' | 'id'>
 ): Promise<boolean> {
   return await redis.exists(jobKeys(tenant, id).erased) === 1 ||
-    await redis.hexists(accountKey(`org:${parseTenant(tenant).orgId}`), ERASED_FIELD) === 1
+    await isMarkedErased(redis, parseTenant(tenant).orgId)
 }
 
 /** The state of a tenant in Redis. */

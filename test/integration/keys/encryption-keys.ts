@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { shipAccounts } from '../../../services/accounts/account-topics.ts'
 import {
-  addOrganizationKey, createOrganizationKeys, createOrganizationKeyStore,
+  addOrganizationKey, createOrganizationKeys, OrganizationKeyStore,
   createPublicOrganizationKeys, ERASED_FIELD, OrganizationErasedError, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
@@ -106,7 +106,7 @@ describe('the public keys of an organization', () => {
   it('wrap what only the owner of the root key unwraps', async () => {
     const id = await createOrganization(roots)
     const keys = createPublicOrganizationKeys({
-      store: createOrganizationKeyStore(redis), class: 'results',
+      store: new OrganizationKeyStore(redis), class: 'results',
     })
     const wrapped = await keys.wrap(id, plain, binding)
     expect(wrappingKeyId(wrapped)).toBe('results.1')

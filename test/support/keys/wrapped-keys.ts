@@ -1,6 +1,6 @@
 import { connectAllKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import {
-  createOrganizationKeyStore, wrappingKeyId,
+  OrganizationKeyStore, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
 import {
   copiesInTopic, restoreAccounts, shipAccounts,
@@ -25,7 +25,7 @@ export const codec = createCodec(localSource())
 export const bus = createMemoryBus()
 export const producer = bus.producer('keys')
 export const organizations = createOrganizations(redis)
-export const keyStore = createOrganizationKeyStore(redis)
+export const keyStore = new OrganizationKeyStore(redis)
 /** What commands of operators have. */
 export const commands = connectAllKeys(redis, rootKeysIn(ROOT_KEY_SETTINGS))
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import {
-  addOrganizationKey, createOrganizationKeys, createOrganizationKeyStore,
+  addOrganizationKey, createOrganizationKeys, OrganizationKeyStore,
   createPublicOrganizationKeys, ERASED_FIELD, OrganizationErasedError, type StoredKey,
   wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
@@ -21,7 +21,7 @@ const binding = ['data-key', 'org_1.live', 'job_1']
 const roots = createRootKeys({
   keys: { 1: Buffer.alloc(32, 1).toString('base64') }, active: '1', setting: 'ROOT_KEYS',
 })
-const store = createOrganizationKeyStore(redis)
+const store = new OrganizationKeyStore(redis)
 const stored = organizationKeysKey('org_1')
 const keysOf = (keyClass: KeyClass = 'results') =>
   createOrganizationKeys({ store, roots, class: keyClass })
@@ -115,7 +115,7 @@ describe('an organization without a key of the class', () => {
     const bytes = await wrapped()
     await redis.rename(stored, 'lost')
     const restoring = {
-      ...store,
+      read: (orgId: string) => store.read(orgId),
       checkComplete: async () => { await redis.rename('lost', stored) },
     }
     const keys = createOrganizationKeys({ store: restoring, roots, class: 'results' })
