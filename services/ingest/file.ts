@@ -13,6 +13,7 @@ import {
 import { readWorkbook, type SheetFacts, type SheetRow } from '../../schemas/files/workbook.ts'
 import type { ListChange } from '../accounts/contact-lists.ts'
 import { type ApiError, ApiException, SHOWN_CHARACTERS } from './errors.ts'
+import { LABEL } from './request.ts'
 import { detachBuffer } from '../runtime/crypto/seal.ts'
 import { eventLoop } from '../runtime/platform/limits.ts'
 import { SMALL_BODY_BYTES } from '../runtime/platform/peer-guards.ts'
@@ -233,15 +234,19 @@ type FileRequest = {
   readonly fields: Readonly<Record<string, unknown>>
 }
 
-type FileUse = 'contacts' | 'preview'
+/** The JSON types of options by name; undefined for a choice of texts. */
+type OptionTypes = ReadonlyMap<string, string | undefined>
 
-const NAMES: Readonly<Record<FileUse, ReadonlySet<string>>> = {
-  contacts: new Set(Object.keys(FileOptionsSchema.properties)),
-  preview: new Set(Object.keys(PreviewOptionsSchema.properties)),
+const listTypes = ({ properties }: { readonly properties: object }): OptionTypes =>
+  new Map(Object.entries(properties as Readonly<Record<string, { readonly type?: string }>>)
+    .map(([name, { type }]) => [name, type]))
+
+/** The options of files of contacts, and of those to look at. */
+const OPTIONS = {
+  contacts: listTypes(FileOptionsSchema), preview: listTypes(PreviewOptionsSchema),
 }
 /** The option that is a list. */
 const LIST = 'options'
-const LABEL = /^metadata\[(.*)\]$/s
 /** A map, because an object also has members like `toString`. */
 const BOOLEANS: ReadonlyMap<string, boolean> = new Map([['true', true], ['false', false]])
 
@@ -252,25 +257,25 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([['true', true], ['false'
  * @throws ApiException for an option that is unknown, sent twice in one place or not valid.
  */
 function readFileOptions (
-  request: FastifyRequest, form: OptionEntries = [], isJson = false
+  request: FastifyRequest, form: OptionEntries, isJson = false
 ): FileRequest {
-  const use = request.routeOptions.config.takesFile === 'preview' ? 'preview' : 'contacts'
+  const { takesFile } = request.routeOptions.config
+  const allowed = OPTIONS[takesFile === 'preview' ? 'preview' : 'contacts']
   const isLabel = ([name]: readonly [string, string]) => LABEL.test(name)
   const [, search = ''] = request.url.split('?')
   const query = [...new URLSearchParams(search)]
-    .filter(([name]) => !isJson || isOption(name, NAMES[use]))
+    .filter(([name]) => !isJson || isOption(name, allowed))
   // In a form a list may also be a field for each item, as OpenAPI has it.
   const items = form.filter(([name]) => name === LIST).map(([, value]) => value)
-  const others = form.filter(([name]) => name !== LIST)
-  const fields: OptionEntries = items.length > 0 ? [...others, [LIST, items.join(',')]] : form
-  checkNames(query, NAMES[use])
-  checkNames(fields, NAMES[use])
+  const single = form.filter(([name]) => name !== LIST)
+  const fields: OptionEntries = items.length > 0 ? [...single, [LIST, items.join(',')]] : form
+  checkNames(query, allowed)
+  checkNames(fields, allowed)
   const entries = [...query, ...fields.filter(entry => entry[1] !== '' || isLabel(entry))]
   const labels = Object.fromEntries(entries.filter(isLabel)
     .map(([name, value]) => [LABEL.exec(name)?.[1] ?? '', value]))
-  const {
-    column, header, delimiter, sheet, forceFresh, sample, options, deadline, ...texts
-  } = Object.fromEntries(entries.filter(entry => !isLabel(entry)))
+  const { column, header, delimiter, sheet, ...others } =
+    Object.fromEntries(entries.filter(entry => !isLabel(entry)))
   const hasHeader = header === undefined ? undefined : BOOLEANS.get(header)
   if (hasHeader === undefined && header !== undefined) {
     throw optionError('header', 'must be true or false, or be left out.')
@@ -288,17 +293,14 @@ function readFileOptions (
       sheet: sheet === '' ? undefined : sheet,
     },
     fields: {
-      ...texts,
-      ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS.get(forceFresh) ?? forceFresh },
-      ...options === undefined ? {} : { options: options === '' ? [] : options.split(',') },
-      ...sample === undefined ? {} : { sample: BOOLEANS.get(sample) ?? sample },
-      ...deadline === undefined ? {} : { deadline: parseNumber(deadline) },
+      ...Object.fromEntries(Object.entries(others).map(([name, text]) =>
+        [name, parseOption(text, allowed.get(name))])),
       ...Object.keys(labels).length === 0 ? {} : { metadata: labels },
     },
   }
 }
 
-function isOption (name: string, allowed: ReadonlySet<string>): boolean {
+function isOption (name: string, allowed: OptionTypes): boolean {
   const label = LABEL.exec(name)?.[1]
   return label === undefined
     ? allowed.has(name) && name !== 'metadata'
@@ -306,11 +308,12 @@ function isOption (name: string, allowed: ReadonlySet<string>): boolean {
 }
 
 /** @throws ApiException for an option that is not allowed, or that stands there twice. */
-function checkNames (entries: OptionEntries, allowed: ReadonlySet<string>): void {
+function checkNames (entries: OptionEntries, allowed: OptionTypes): void {
   const names = new Set<string>()
   for (const [name] of entries) {
     if (!isOption(name, allowed)) {
-      const options = [...allowed].map(option => option === 'metadata' ? 'metadata[name]' : option)
+      const options = [...allowed.keys()]
+        .map(option => option === 'metadata' ? 'metadata[name]' : option)
       throw optionError(name, 'is not an option of a file. Leave it out; there are: ' +
         `${options.join(', ')}.`)
     }
@@ -319,8 +322,15 @@ function checkNames (entries: OptionEntries, allowed: ReadonlySet<string>): void
   }
 }
 
-/** A number in digits; any other text stays one, which the schema of the field rejects. */
-const parseNumber = (text: string): number | string => /^\d{1,15}$/.test(text) ? Number(text) : text
+/** The value of a type; a text that has none stays one, which the schema of the field rejects. */
+function parseOption (text: string, type: string | undefined): unknown {
+  switch (type) {
+    case 'boolean': return BOOLEANS.get(text) ?? text
+    case 'integer': return /^\d{1,15}$/.test(text) ? Number(text) : text
+    case 'array': return text === '' ? [] : text.split(',')
+    default: return text
+  }
+}
 
 function optionError (name: string, text: string): ApiException {
   const param = name.slice(0, SHOWN_CHARACTERS)

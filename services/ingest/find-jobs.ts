@@ -15,7 +15,7 @@ import { listJsonFields } from '../jobs/results/columns.ts'
 import { unpackInlineResults } from '../jobs/results/result-blocks.ts'
 import type { JobStore, JobWithManifest } from '../jobs/store.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
-import type { ApiError } from './errors.ts'
+import { type ApiError, ApiException } from './errors.ts'
 import type { IngestDeps } from './deps.ts'
 import { createRowShape } from './results-response.ts'
 
@@ -23,43 +23,44 @@ import { createRowShape } from './results-response.ts'
 export const JOB_ID = new RegExp(JOB_ID_PATTERN)
 
 /**
- * A job of this tenant, running or closed; undefined, without a lookup, for a text that is not a
- * job id.
+ * A job of this tenant, running or closed. A text that is not a job id is not looked up.
+ * @throws ApiException `job_not_found`.
  */
 export async function findJob (
-  deps: IngestDeps, tenant: string, id: string
-): Promise<Job | undefined> {
-  if (!JOB_ID.test(id)) return undefined
-  return await deps.readRecentJob(tenant, id) ?? (await deps.findArchived(tenant, id))?.job
+  deps: IngestDeps, tenant: string, id: string, readRecentJob = deps.readRecentJob
+): Promise<Job> {
+  const job = JOB_ID.test(id)
+    ? await readRecentJob(tenant, id) ?? (await deps.findArchived(tenant, id))?.job
+    : undefined
+  if (job === undefined) throw new ApiException({ code: 'job_not_found' })
+  return job
 }
 
 /** How long results are kept. */
 export type ResultRetention = { readonly retentionMs: number }
 
-/** A job whose results can be read, or the error why they cannot. */
+/** A job and its results. @throws ApiException that says why they cannot be read. */
 export async function findReadable (
   deps: IngestDeps, settings: ResultRetention,
   { tenant, id }: { readonly tenant: string, readonly id: string }
-): Promise<JobWithManifest | ApiError> {
+): Promise<JobWithManifest> {
   const job = await findJob(deps, tenant, id)
-  if (job === undefined) return { code: 'job_not_found' }
   if (!job.ended) {
     const isSmall = job.preflight.totalRows <= SMALL_LANE_ROWS
-    return {
+    throw new ApiException({
       code: 'job_not_completed',
       retryAfterSeconds: isSmall ? 1 : 5,
       more: { status: job.status },
-    }
+    })
   }
-  const closed = await untilClosed(deps, job)
-  return closed === undefined ? NOT_STORED : await readableResults(deps, settings, closed)
+  return await readableResults(deps, settings, await untilClosed(deps, job))
 }
 
 /** A running job with the blocks counted so far, or an ended one as in `findReadable`. */
 export async function findCounted (
   deps: IngestDeps, settings: ResultRetention,
   wanted: { readonly tenant: string, readonly id: string }
-): Promise<JobWithManifest | ApiError> {
+): Promise<JobWithManifest> {
   const { tenant, id } = wanted
   const recorded = JOB_ID.test(id) ? await deps.readWithManifest(tenant, id) : undefined
   return recorded?.job.ended === false ? recorded : await findReadable(deps, settings, wanted)
@@ -68,31 +69,34 @@ export async function findCounted (
 /** The rows and the record of an ended job are stored in milliseconds, or ClickHouse is down. */
 const STORED_WITHIN_MS = 10_000
 
-/** What needs the stored rows or record of an ended job is answered with it if they are not. */
-export const NOT_STORED = { code: 'temporarily_unavailable' } as const satisfies ApiError
+/** The answer to what needs the stored rows or record of an ended job, if they are not. */
+const NOT_STORED = { code: 'temporarily_unavailable' } as const satisfies ApiError
 
-/** An ended job once its rows and its record are stored; undefined if they are not in time. */
-export async function untilClosed (
-  { waitForJob }: IngestDeps, job: Job
-): Promise<Job | undefined> {
+/**
+ * An ended job once its rows and its record are stored.
+ * @throws ApiException `temporarily_unavailable` if they are not in time.
+ */
+export async function untilClosed ({ waitForJob }: IngestDeps, job: Job): Promise<Job> {
   if (job.closed) return job
   const latest = await waitForJob({
     tenant: job.tenant, job: job.id, isDone: isClosed, timeoutMs: STORED_WITHIN_MS,
   })
-  return latest?.closed === true ? latest : undefined
+  if (latest?.closed !== true) throw new ApiException(NOT_STORED)
+  return latest
 }
 
-/** The results of an ended job, or the error why they cannot be read. */
+/** The results of an ended job. @throws ApiException that says why they cannot be read. */
 async function readableResults (
   deps: AwaitingDeps, { retentionMs }: ResultRetention,
   { tenant, id, endedAtMs }: Job
-): Promise<JobWithManifest | ApiError> {
-  if (endedAtMs + retentionMs <= deps.now()) return { code: 'results_expired' }
+): Promise<JobWithManifest> {
+  if (endedAtMs + retentionMs <= deps.now()) throw new ApiException({ code: 'results_expired' })
   const [erasures, results] = await Promise.all([
     deps.findErasures(tenant, [id]), deps.findResults(tenant, id),
   ])
-  if (erasures.has(id)) return { code: 'results_erased' }
-  return results ?? NOT_STORED
+  if (erasures.has(id)) throw new ApiException({ code: 'results_erased' })
+  if (results === undefined) throw new ApiException(NOT_STORED)
+  return results
 }
 
 const isClosed = ({ closed }: Job) => closed
@@ -159,14 +163,14 @@ export type AwaitedJob = ResultRetention & {
 }
 
 /**
- * The rows of a job once it has ended, or the error why they cannot be read; undefined if it has
- * not ended in time. The blocks of a small job come with the notification of its end; without them
- * the rows are read once they are stored. A job that was rebuilt in between ends again: then its
- * rows are read later.
+ * The rows of a job once it has ended; undefined if it has not ended in time. The blocks of a small
+ * job come with the notification of its end; without them the rows are read once they are stored. A
+ * job that was rebuilt in between ends again: then its rows are read later.
+ * @throws ApiException that says why they cannot be read.
  */
 export async function awaitResults (
   deps: AwaitingDeps, { retentionMs, job: accepted, types, timeoutMs, signal }: AwaitedJob
-): Promise<VerificationBody | ApiError | undefined> {
+): Promise<VerificationBody | undefined> {
   const endsAt = performance.now() + timeoutMs
   const { tenant, id } = accepted
   const wait = (isDone: (job: Job) => boolean) => deps.waitForJob({
@@ -175,9 +179,7 @@ export async function awaitResults (
   const hasRows = ({ ended, closed }: Job) => closed || (ended && deps.inlineResultsOf(id) !== '')
   const ended = hasRows(accepted) ? accepted : await wait(hasRows)
   if (ended === undefined || !hasRows(ended)) return undefined
-  const results = await readableResults(deps, { retentionMs }, ended)
-  if ('code' in results) return results
-  const { job, manifest } = results
+  const { job, manifest } = await readableResults(deps, { retentionMs }, ended)
   const inlineResults = unpackInlineResults(deps.inlineResultsOf(id))
   const digests = new Set(inlineResults.map(({ digest }) => digest))
   const isWhole = manifest.every(({ digest }) => digests.has(digest))

@@ -236,7 +236,7 @@ function describedSchema (schema: FastifySchema | undefined, route: RouteOptions
 }
 
 /** How an operation is called; `client` and the ids are defined in the introduction. */
-export type Sample = {
+export type CallSample = {
   /** Names of the examples of the body's schema, in their order; further ones are left out. */
   readonly bodies?: readonly string[]
   readonly query?: string
@@ -682,7 +682,7 @@ const typescriptSample = (source: string): CodeSample =>
   ({ lang: 'TypeScript', label: 'TypeScript', source })
 
 function curlSource (
-  method: string, path: string, operation: Operation, { query = '', curl: more = [] }: Sample
+  method: string, path: string, operation: Operation, { query = '', curl: more = [] }: CallSample
 ): string {
   const address = path.replace('/api/v1', '$BASE')
     .replaceAll(/\{(\w+)\}/g, (_, name: string) => chooseVariable(path, name))

@@ -1,9 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import { type WebhookRules, webhookUrlError } from '../webhooks/url.ts'
-import { type ApiError, ApiException } from './errors.ts'
+import { ApiException } from './errors.ts'
 
 const WHOLE_NUMBER = /^(0|[1-9]\d{0,8})$/
-const LABEL = /^metadata\[(.*)\]$/s
+/** The name of a label in a query or a form. */
+export const LABEL = /^metadata\[(.*)\]$/s
 
 /**
  * Reads the fields of queries as their schemas have them, before they are validated: whole numbers,
@@ -92,15 +93,15 @@ export function invalidTime (param: string, what: string): ApiException {
   return new ApiException({ code: 'invalid_request', param, message: `${param} ${what}` })
 }
 
-/** The error for an address in the field `param` that cannot receive events. */
-export function webhookFault (
+/** @throws ApiException for an address in the field `param` that cannot receive events. */
+export function checkWebhookUrl (
   url: string | undefined, rules: WebhookRules, param: 'webhook_url' | 'url'
-): ApiError | undefined {
+): void {
   const why = url === undefined ? undefined : webhookUrlError(url, rules)
-  if (why === undefined) return undefined
-  return {
+  if (why === undefined) return
+  throw new ApiException({
     code: 'invalid_webhook_url',
     param,
     message: `${param} is not an acceptable address. ${why} Send a public https:// address.`,
-  }
+  })
 }

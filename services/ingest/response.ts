@@ -8,7 +8,7 @@ import type { ManifestEntry } from '../jobs/job.ts'
 import {
   highestWeighted, listsTag, mostSpecificWeight, sendRawResponse, weightOfCoding,
 } from '../runtime/platform/http-server.ts'
-import { type ApiError, errorBody, httpStatus, type ErrorCode } from './errors.ts'
+import { type ApiError, ApiException, errorBody, type ErrorCode, httpStatus } from './errors.ts'
 
 /** Why a request was refused before anything of it was stored. */
 export const NOT_SUBMITTED: ApiError = {
@@ -68,6 +68,26 @@ export function preferred (
 ): string | undefined {
   if (header === undefined || header.trim() === '') return mediaTypes[0]
   return highestWeighted(mediaTypes, name => findWeight(header, name))
+}
+
+/**
+ * The form of an answer: that of the query, which the Accept header must not exclude, or else one
+ * by the header, if possible a suited one.
+ * @param types the media type of each form, the default first
+ * @throws ApiException `not_acceptable`.
+ */
+export function chooseForm<F extends string> (
+  types: Readonly<Record<F, string>>, accept: string | undefined,
+  { format, suited = [] }: { readonly format?: F | undefined, readonly suited?: readonly F[] }
+): F {
+  const choose = (forms: readonly F[]) => {
+    const type = preferred(accept, forms.map(form => types[form]))
+    return forms.find(form => types[form] === type)
+  }
+  const form = format ?? choose(suited) ?? choose(Object.keys(types) as F[])
+  if (form !== undefined && accepts(accept, types[form])) return form
+  const available = format === undefined ? Object.values<string>(types) : [types[format]]
+  throw new ApiException({ code: 'not_acceptable', more: { available } })
 }
 
 function findWeight (header: string, mediaType: string): number {

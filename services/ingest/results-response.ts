@@ -10,8 +10,7 @@ import type { ServiceSlug } from '../topology.ts'
 import { type ApiError, ApiException } from './errors.ts'
 import type { IngestDeps } from './deps.ts'
 import {
-  accepts, cachingHeaders, type Coding, codingFor, compressed, createCompressor, isUnchanged,
-  preferred, sendError,
+  cachingHeaders, chooseForm, type Coding, codingFor, compressed, createCompressor, isUnchanged,
 } from './response.ts'
 import { ID_COLUMN } from '../../schemas/api/columns.ts'
 import { createOriginalJson, joinedColumns, resultDisposition } from '../jobs/results/csv.ts'
@@ -53,22 +52,14 @@ const ONLY_IN: Readonly<Partial<Record<keyof ResultsQuery, readonly ResultForm[]
 }
 
 /**
- * The format of a request: by its query, which the Accept header must not exclude, or else by the
- * header, among those that its other parameters are for: clients that are generated from the
- * description send `limit` without `format`.
+ * The format of a request, if possible one that its other parameters are for: clients that are
+ * generated from the description send `limit` without `format`.
  * @throws ApiException `not_acceptable`.
  */
 export function resultForm (query: ResultsQuery, accept: string | undefined): ResultForm {
-  const forms = Object.keys(RESULT_TYPES) as ResultForm[]
-  const choose = (names: readonly ResultForm[]) => names.find(name =>
-    RESULT_TYPES[name] === preferred(accept, names.map(it => RESULT_TYPES[it])))
-  const form = query.format ??
-    choose(forms.filter(name => formError(query, name) === undefined)) ?? choose(forms)
-  if (form !== undefined && accepts(accept, RESULT_TYPES[form])) return form
-  const available = query.format === undefined
-    ? Object.values(RESULT_TYPES)
-    : [RESULT_TYPES[query.format]]
-  throw new ApiException({ code: 'not_acceptable', more: { available } })
+  const suited = (Object.keys(RESULT_TYPES) as ResultForm[])
+    .filter(form => formError(query, form) === undefined)
+  return chooseForm(RESULT_TYPES, accept, { format: query.format, suited })
 }
 
 /** The query fields that a format does not support, so that none is silently ignored. */
@@ -223,11 +214,8 @@ export async function sendResultsPage (
   const query = request.query as ResultsQuery
   const afterRow = query.cursor === undefined ? 0 : decodeCursor(query.cursor)
   if (afterRow === undefined) {
-    return sendError(reply, {
-      code: 'invalid_request',
-      param: 'cursor',
-      message: 'cursor is not valid. Send the next_cursor of the previous page unchanged.',
-    })
+    throw invalidRequest('cursor',
+      'cursor is not valid. Send the next_cursor of the previous page unchanged.')
   }
   const coding = codingFor(request.headers['accept-encoding'])
   const { limit = DEFAULT_ROWS } = query
@@ -353,7 +341,13 @@ export type ResultSelection = {
 const needsReference = ({ original, ids }: ResultSelection): boolean =>
   ids || original !== undefined
 
-/** The selection of a validated query, or the error for a column that the results do not have. */
+const invalidRequest = (param: string, message: string) =>
+  new ApiException({ code: 'invalid_request', param, message })
+
+/**
+ * The selection of a validated query.
+ * @throws ApiException for one that the results do not have.
+ */
 export function buildSelection (
   query: ResultsQuery, { service, ids, options, form }: {
     readonly service: ServiceSlug
@@ -361,7 +355,7 @@ export function buildSelection (
     readonly options?: readonly string[] | undefined
     readonly form: ResultForm
   }
-): ResultSelection | ApiError {
+): ResultSelection {
   const isJson = form === 'json' || form === 'jsonl'
   const listFields = isJson ? listJsonFields : listColumns
   const available = listFields(service, { ids, options })
@@ -369,29 +363,20 @@ export function buildSelection (
   const { columns = isJoinedFile ? joinedColumns(available) : available } = query
   const foreign = columns.find(name => !available.includes(name))
   if (foreign !== undefined) {
-    return {
-      code: 'invalid_request',
-      param: 'columns',
-      message: `columns has ${foreign}, which is not a column of ${service} as ${form}` +
-        `${foreign === ID_COLUMN ? ', as no input of the job has an id' : ''}. It can have: ` +
-        `${available.join(', ')}.`,
-    }
+    throw invalidRequest('columns',
+      `columns has ${foreign}, which is not a column of ${service} as ${form}` +
+      `${foreign === ID_COLUMN ? ', as no input of the job has an id' : ''}. It can have: ` +
+      `${available.join(', ')}.`)
   }
   if (query.duplicates === 'mailbox' && !available.includes('normalized')) {
-    return {
-      code: 'invalid_request',
-      param: 'duplicates',
-      message: `duplicates=mailbox is for e-mail addresses, and the job is of ${service}. Send ` +
-        'duplicates=drop.',
-    }
+    throw invalidRequest('duplicates',
+      `duplicates=mailbox is for e-mail addresses, and the job is of ${service}. Send ` +
+      'duplicates=drop.')
   }
   if (query.duplicates === 'mailbox' && query.provisional !== undefined) {
-    return {
-      code: 'invalid_request',
-      param: 'duplicates',
-      message: 'duplicates=mailbox is for jobs that have ended: which row of a mailbox is the ' +
-        'first is not known before. Send duplicates=drop, or leave provisional out.',
-    }
+    throw invalidRequest('duplicates',
+      'duplicates=mailbox is for jobs that have ended: which row of a mailbox is the first is ' +
+      'not known before. Send duplicates=drop, or leave provisional out.')
   }
   const wanted = { ...query, country: query.country?.map(code => code.toUpperCase()) }
   const keep = createRowFilter(service, wanted)
@@ -486,12 +471,6 @@ const RECOUNTED: ApiError = {
   retryAfterSeconds: 5,
 }
 
-const INVALID_CURSOR: ApiError = {
-  code: 'invalid_request',
-  param: 'after',
-  message: 'after is not valid. Send the cursor of a line or of Next-Cursor unchanged.',
-}
-
 /** Answers with the rows that are complete and come after the cursor of the request. */
 export async function sendProvisional (
   deps: IngestDeps, { job, manifest }: JobWithManifest,
@@ -500,10 +479,13 @@ export async function sendProvisional (
   const { after: text } = request.query as ResultsQuery
   const blocks = countedBlocks(manifest)
   const after = text === undefined ? cursorAfter(blocks, 0) : decodeResultCursor(text)
-  if (after === undefined) return sendError(reply, INVALID_CURSOR)
+  if (after === undefined) {
+    throw invalidRequest('after',
+      'after is not valid. Send the cursor of a line or of Next-Cursor unchanged.')
+  }
   const fit = checkCursor(job, blocks, after)
   if (fit !== 'fits') {
-    return sendError(reply, fit === 'moved' ? { code: 'cursor_moved' } : RECOUNTED)
+    throw new ApiException(fit === 'moved' ? { code: 'cursor_moved' } : RECOUNTED)
   }
   const { rows, next, isComplete } = await deps.provisionalRows({ job, blocks, after }, {
     keep: selection.keep, withReference: needsReference(selection),

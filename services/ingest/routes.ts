@@ -5,7 +5,7 @@ import type { Settings } from './config.ts'
 import type { IngestDeps } from './deps.ts'
 import type { ErrorCode } from './errors.ts'
 import {
-  type AnswerHeader, describeRoutes, type OpenApiDocument, openapiText, type Sample,
+  type AnswerHeader, describeRoutes, type OpenApiDocument, openapiText, type CallSample,
 } from './openapi.ts'
 import type { Deprecation } from './response.ts'
 import {
@@ -50,7 +50,7 @@ declare module 'fastify' {
      * id, by the path that ends in it.
      */
     readonly yields?: Readonly<Record<string, string>>
-    readonly sample?: Sample
+    readonly sample?: CallSample
     /** Of an operation that will be removed. */
     readonly deprecation?: Deprecation
   }

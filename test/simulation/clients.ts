@@ -1,4 +1,5 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
+import { ApiException } from '../../services/ingest/errors.ts'
 import {
   type AwaitingDeps, awaitResults, findStoredResults,
 } from '../../services/ingest/find-jobs.ts'
@@ -143,12 +144,10 @@ export function verifierOn (
     const { job } = outcome
     const { signal } = new AbortController()
     try {
-      const answer = await awaitResults(deps, {
-        job, retentionMs: Infinity, timeoutMs: WAIT_MS, signal,
-      })
-      return answer === undefined || 'code' in answer ? undefined : answer
+      return await awaitResults(deps, { job, retentionMs: Infinity, timeoutMs: WAIT_MS, signal })
     } catch (error) {
-      if (isInfrastructure(error) || error instanceof LostResultsError) return undefined
+      const isLater = error instanceof ApiException || error instanceof LostResultsError
+      if (isLater || isInfrastructure(error)) return undefined
       throw error
     }
   }

@@ -1,4 +1,4 @@
-import type { RouteOptions, FastifyRequest } from 'fastify'
+import type { RouteOptions } from 'fastify'
 import {
   BalanceSchema, DEFAULT_TRANSACTIONS, DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS,
   type TransactionBody, TransactionListSchema, type TransactionsQuery, TransactionsQuerySchema,
@@ -24,7 +24,7 @@ import type { Settings } from '../config.ts'
 import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { csvLine } from '../../jobs/results/csv.ts'
 import type { UsageOptions } from '../../jobs/results/archive.ts'
-import { accepts, preferred, sendError } from '../response.ts'
+import { chooseForm } from '../response.ts'
 
 /** GET /api/v1/balance: the balance of the caller's tenant, in USD micros. */
 export function getBalanceRoute (deps: IngestDeps): RouteOptions {
@@ -85,7 +85,7 @@ export function getServicesRoute (deps: IngestDeps, settings: Settings): RouteOp
 
 /** All services, as keys of this mode may use them. */
 function servicesBody (
-  settings: Settings, mode: Mode, lists?: ListsManifest
+  settings: Settings, mode: Mode, lists: ListsManifest | undefined
 ): ServicesBody {
   const { prices, checks, optionPrices } = settings
   const data = SERVICE_SLUGS.map(slug => ({
@@ -209,11 +209,7 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
     },
     handler: async (request, reply) => {
       const query = request.query as UsageQuery
-      const form = chooseForm(request, query)
-      if (form === undefined) {
-        const available = query.format === undefined ? Object.values(TYPES) : [TYPES[query.format]]
-        return sendError(reply, { code: 'not_acceptable', more: { available } })
-      }
+      const form = chooseForm(TYPES, request.headers.accept, query)
       const options = toOptions(query, deps.now())
       const usage = await deps.usage(requireCaller(request).tenant, options)
       if (usage.kind === 'too_many') {
@@ -236,15 +232,6 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
         .send(toCsv(body))
     },
   }
-}
-
-type Form = keyof typeof TYPES
-
-function chooseForm (request: FastifyRequest, { format }: UsageQuery): Form | undefined {
-  const { accept } = request.headers
-  if (format !== undefined) return accepts(accept, TYPES[format]) ? format : undefined
-  const type = preferred(accept, Object.values(TYPES))
-  return (Object.keys(TYPES) as Form[]).find(name => TYPES[name] === type)
 }
 
 /** @throws ApiException `invalid_request` for a range that is too long, or an invalid time. */

@@ -9,11 +9,10 @@ import { ListChangesError, ListEntryError, ListsFullError } from '../../accounts
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
-import { type ApiError, ApiException } from '../errors.ts'
+import { ApiException } from '../errors.ts'
 import { ListFile } from '../file.ts'
 import { requireCaller } from '../guard.ts'
 import type { IngestDeps } from '../deps.ts'
-import { sendError } from '../response.ts'
 
 const ADDRESS = '/api/v1/contact-lists'
 const tags = ['Contact lists']
@@ -91,7 +90,7 @@ export function changeListsRoute (
           requireCaller(request).org, entries.map(text => ({ text, action })))
         return await reply.send(await readCounts(deps, request))
       } catch (error) {
-        return sendError(reply, toApiError(error, 'entries'))
+        throw asApiException(error, 'entries')
       }
     },
   }
@@ -143,7 +142,7 @@ export function changeListsFromFileRoute (
         return await reply.send(await readCounts(deps, request))
       } catch (error) {
         if (error instanceof ListEntryError) throw file.error(error.faults, error.count)
-        return sendError(reply, toApiError(error, 'file'))
+        throw asApiException(error, 'file')
       }
     },
   }
@@ -186,22 +185,23 @@ export function lookUpRoute (
           data: contacts.map((contact, index) => ({ contact, action: actions[index] ?? null })),
         })
       } catch (error) {
-        return sendError(reply, toApiError(error, 'contacts'))
+        throw asApiException(error, 'contacts')
       }
     },
   }
 }
 
-/** Rethrows what is no fault of the request. */
-function toApiError (error: unknown, field: string): ApiError {
+/** The answer to a fault of the request; any other error is itself. */
+function asApiException (error: unknown, field: string): unknown {
   if (error instanceof ListEntryError) {
     const param = `${field}[${error.faults[0]?.index}]`
-    return { code: 'invalid_request', message: error.message, param }
+    return new ApiException({ code: 'invalid_request', message: error.message, param })
   }
   if (error instanceof ListChangesError) {
     const { message, retryAfterSeconds } = error
-    return { code: 'rate_limited', message, retryAfterSeconds }
+    return new ApiException({ code: 'rate_limited', message, retryAfterSeconds })
   }
-  if (error instanceof ListsFullError) return { code: 'contact_lists_full', message: error.message }
-  throw error
+  return error instanceof ListsFullError
+    ? new ApiException({ code: 'contact_lists_full', message: error.message })
+    : error
 }

@@ -31,14 +31,13 @@ import type { FairPool } from '../../runtime/platform/limits.ts'
 import { addSpanAttributes } from '../../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { toAsciiUrl } from '../../webhooks/url.ts'
-import { createBodyBudget, reserveMemory } from '../body.ts'
+import { reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
 import type { IngestDeps } from '../deps.ts'
 import { type ApiError, ApiException } from '../errors.ts'
 import { type AwaitedJob, awaitResults, whileConnected } from '../find-jobs.ts'
 import { requireCaller, readIdempotencyKey } from '../guard.ts'
-import { DATE_CHARACTERS, isDay, webhookFault } from '../request.ts'
-import { sendError } from '../response.ts'
+import { checkWebhookUrl, DATE_CHARACTERS, isDay } from '../request.ts'
 import { checksBody } from './account.ts'
 
 /** Errors of the body of a job or quote, in addition to those of every body. */
@@ -55,7 +54,7 @@ const JOB_ERRORS = [
 
 /** POST /api/v1/jobs: creates and approves a job; answers when its price is reserved. */
 export function createJobRoute (
-  deps: IngestDeps, settings: Settings, budget = createBodyBudget(settings.bodyBudgetBytes)
+  deps: IngestDeps, settings: Settings, budget: FairPool
 ): RouteOptions {
   return {
     method: 'POST',
@@ -95,27 +94,26 @@ export function createJobRoute (
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
       const outcome = await submitRequest(deps, settings, request)
-      if ('code' in outcome) return sendError(reply, outcome)
       failpoint('ingest.answering')
       return sendAccepted(reply, outcome)
     },
   }
 }
 
-/** The job of a request, new or replayed, or the error why there is none. */
+/** The job of a request, new or replayed. @throws ApiException that says why there is none. */
 async function submitRequest (
   deps: IngestDeps, settings: Settings, request: FastifyRequest
-): Promise<Extract<Submitted, { kind: 'accepted' }> | ApiError> {
-  const read = readKeyedSubmission(request, settings)
-  if ('code' in read) return read
+): Promise<Extract<Submitted, { kind: 'accepted' }>> {
+  const submission = readKeyedSubmission(request, settings)
+  let outcome: Submitted
   try {
-    const outcome = await deps.submit(read)
-    return outcome.kind === 'accepted' ? outcome : refusalError(outcome)
+    outcome = await deps.submit(submission)
   } catch (error) {
     const isKnown = error instanceof NotSubmittedError
-    if (!isKnown && deps.isInfrastructure(error)) return OUTCOME_UNKNOWN
-    throw error
+    throw !isKnown && deps.isInfrastructure(error) ? new ApiException(OUTCOME_UNKNOWN) : error
   }
+  if (outcome.kind !== 'accepted') throw new ApiException(refusalError(outcome))
+  return outcome
 }
 
 /** The estimate for a free slot among the active jobs, in seconds. */
@@ -203,16 +201,13 @@ function refusalError (outcome: Exclude<Submitted, { kind: 'accepted' }>): ApiEr
 }
 
 /** The submission of a request for a job: with an Idempotency-Key, and the lines of a file. */
-function readKeyedSubmission (
-  request: FastifyRequest, settings: Settings
-): Submission | ApiError {
+function readKeyedSubmission (request: FastifyRequest, settings: Settings): Submission {
   const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key'])
   if (idempotencyKey === undefined) {
-    return { code: 'invalid_idempotency_key', param: 'Idempotency-Key' }
+    throw new ApiException({ code: 'invalid_idempotency_key', param: 'Idempotency-Key' })
   }
   const submission = readSubmission(request, settings)
   const { file } = request
-  if ('code' in submission) return submission
   return {
     ...submission,
     idempotencyKey,
@@ -222,17 +217,14 @@ function readKeyedSubmission (
 }
 
 /**
- * The submission of a request for a quote, without an Idempotency-Key, or its error; a test key may
- * request an error by a sandbox input.
+ * The submission of a request for a quote, without an Idempotency-Key.
+ * @throws ApiException for an invalid one; a test key may request an error by a sandbox input.
  */
-function readSubmission (
-  request: FastifyRequest, settings: Settings
-): Submission | ApiError {
+function readSubmission (request: FastifyRequest, settings: Settings): Submission {
   const { tenant, mode, keyId } = requireCaller(request)
   const job = readJob(request.body as CreateJobBody, settings, mode)
-  if ('code' in job) return job
   const refusal = sandboxRefusal(job, mode, settings)
-  if (refusal !== undefined) return refusal
+  if (refusal !== undefined) throw new ApiException(refusal)
   return {
     ...job,
     tenant,
@@ -260,19 +252,18 @@ type JobRequest = {
 
 const COUNTRIES: ReadonlySet<string> = new Set(COUNTRY_CODES)
 
-/** Reads a body that matches its schema, and checks what no schema can express. */
-function readJob (
-  body: CreateJobBody, settings: Settings, mode: Mode
-): JobRequest | ApiError {
-  const { checks, webhooks } = settings
-  const service = SERVICE_SLUGS.find(slug => slug === body.service)
-  if (service === undefined) return unknownService()
-  if (mode !== 'test' && !checks.has(service)) {
-    return { code: 'service_not_configured', param: 'service' }
+/**
+ * Reads a body that matches its schema.
+ * @throws ApiException for what no schema can express.
+ */
+function readJob (body: CreateJobBody, settings: Settings, mode: Mode): JobRequest {
+  const service = requireService(body.service)
+  if (mode !== 'test' && !settings.checks.has(service)) {
+    throw new ApiException({ code: 'service_not_configured', param: 'service' })
   }
   const country = body.countryCode?.toUpperCase() ?? ''
   if (body.countryCode !== undefined && !COUNTRIES.has(country)) {
-    return { code: 'invalid_country_code', param: 'countryCode' }
+    throw new ApiException({ code: 'invalid_country_code', param: 'countryCode' })
   }
   const options = [...body.options ?? []].sort()
   const { inputs, references } = readInputs(body.inputs)
@@ -280,10 +271,11 @@ function readJob (
   if (broken !== -1) {
     const param = `inputs[${broken}].id`
     const message = `${param} has half of a surrogate pair, which is no character. Remove it.`
-    return { code: 'invalid_request', param, message }
+    throw new ApiException({ code: 'invalid_request', param, message })
   }
-  return optionsFault(options, offeredOptions(service, { ...settings, mode }), service) ??
-  webhookFault(body.webhook_url, webhooks, 'webhook_url') ?? {
+  checkOptions(options, offeredOptions(service, { ...settings, mode }), service)
+  checkWebhookUrl(body.webhook_url, settings.webhooks, 'webhook_url')
+  return {
     service,
     inputs,
     ...references !== undefined && { references, ids: true },
@@ -296,36 +288,38 @@ function readJob (
   }
 }
 
-/** The error for options that no job of the service can choose. */
-function optionsFault (
+/** @throws ApiException for options that no job of the service can choose. */
+function checkOptions (
   options: readonly string[], offered: readonly OptionName[], service: ServiceSlug
-): ApiError | undefined {
-  const fault = (text: string): ApiError =>
-    ({ code: 'invalid_request', param: 'options', message: `options ${text}` })
+): void {
+  const fault = (text: string) => new ApiException({
+    code: 'invalid_request', param: 'options', message: `options ${text}`,
+  })
   const names = options.map(optionName)
   const foreign = names.find(name => !offered.includes(name))
   if (foreign !== undefined) {
-    return fault(`has ${foreign}, which ${service} does not have here. ` + (offered.length === 0
+    throw fault(`has ${foreign}, which ${service} does not have here. ` + (offered.length === 0
       ? 'It has no options: leave the field out.'
       : `Its options: ${offered.join(', ')}.`))
   }
-  if (new Set(names).size < names.length) return fault('has one twice. Send each once.')
+  if (new Set(names).size < names.length) throw fault('has one twice. Send each once.')
   const today = new Date().toISOString().slice(0, DATE_CHARACTERS)
   const date = options.map(optionDate).find(date =>
     date !== undefined && (date > today || !isDay(date)))
-  return date === undefined
-    ? undefined
-    : fault(`has ${date}, which is not a day of the past. Send one as YYYY-MM-DD.`)
+  if (date === undefined) return
+  throw fault(`has ${date}, which is not a day of the past. Send one as YYYY-MM-DD.`)
 }
 
-/** The error for a service that does not exist. */
-export function unknownService (): ApiError {
-  return {
+/** The service with this name. @throws ApiException `unknown_service` if there is none. */
+export function requireService (name: string): ServiceSlug {
+  const service = SERVICE_SLUGS.find(slug => slug === name)
+  if (service !== undefined) return service
+  throw new ApiException({
     code: 'unknown_service',
     param: 'service',
     message: `There is no such service. Use one of: ${SERVICE_SLUGS.join(', ')}.`,
     more: { services: SERVICE_SLUGS },
-  }
+  })
 }
 
 /** The inputs of a body, and their ids if any has one. */
@@ -457,7 +451,6 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
     handler: async (request, reply) => {
       const startedAt = performance.now()
       const outcome = await submitRequest(deps, settings, request)
-      if ('code' in outcome) return sendError(reply, outcome)
       failpoint('verification.accepted')
       const { wait = DEFAULT_WAIT_SECONDS } = request.body as CreateVerificationBody
       const { types } = request.query as VerificationQuery
@@ -465,7 +458,6 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
       const answer = await whileConnected(request, signal =>
         resultsOf(deps, { ...settings, job: outcome.job, types, timeoutMs, signal }))
       if (answer === undefined) return sendAccepted(reply, outcome)
-      if ('code' in answer) return sendError(reply, answer)
       failpoint('verification.answering')
       return sendAccepted(reply, outcome, answer)
     },
@@ -473,19 +465,19 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
 }
 
 /**
- * The answer with the rows, or why they cannot be read any more; undefined if the job has not ended
- * in time, or if infrastructure failed after it was accepted: then the client reads them later.
+ * The answer with the rows; undefined if the job has not ended in time, or if infrastructure failed
+ * after it was accepted: then the client reads them later.
+ * @throws ApiException if they cannot be read any more.
  */
 async function resultsOf (
   deps: IngestDeps, awaited: AwaitedJob
-): Promise<VerificationBody | ApiError | undefined> {
+): Promise<VerificationBody | undefined> {
   try {
-    const answer = await awaitResults(deps, awaited)
-    const isLater = answer !== undefined && 'code' in answer &&
-      answer.code === 'temporarily_unavailable'
-    return isLater ? undefined : answer
+    return await awaitResults(deps, awaited)
   } catch (error) {
-    if (deps.isInfrastructure(error)) return undefined
+    const isLater = error instanceof ApiException &&
+      error.fault.code === 'temporarily_unavailable'
+    if (isLater || deps.isInfrastructure(error)) return undefined
     throw error
   }
 }
@@ -531,13 +523,12 @@ export function createQuoteRoute (
     handler: async (request, reply) => {
       // A quote changes nothing, so it can be repeated without a key.
       const read = readSubmission(request, settings)
-      if ('code' in read) return sendError(reply, read)
       const { service } = read
       const checks = checksBody(settings.checks, service, requireCaller(request).mode)
       const { sample = false } = request.body as CreateQuoteBody
       const submission = { ...read, sample }
       const quoted = await deps.quote(submission)
-      if (quoted.kind === 'refused') return sendError(reply, refusalError(quoted))
+      if (quoted.kind === 'refused') throw new ApiException(refusalError(quoted))
       const { preflight, expiresAtMs } = quoted
       const estimated = sample
         ? await whileConnected(request, signal => estimate(deps, { submission, quoted, signal }))

@@ -303,7 +303,6 @@ type Schema = {
   readonly properties?: Readonly<Record<string, Schema>>
   readonly items?: Schema
   readonly anyOf?: readonly Schema[]
-  readonly additionalProperties?: unknown
   readonly minimum?: number
   readonly maximum?: number
   readonly minItems?: number

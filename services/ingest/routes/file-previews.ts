@@ -15,9 +15,9 @@ import type { FairPool } from '../../runtime/platform/limits.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
+import { ApiException } from '../errors.ts'
 import { requireCaller } from '../guard.ts'
-import { sendError } from '../response.ts'
-import { unknownService } from './create-job.ts'
+import { requireService } from './create-job.ts'
 
 /** What is chosen for a file whose service is not named, first. */
 const PREFERRED: readonly ServiceSlug[] = ['phone-validation', 'email-validation']
@@ -54,10 +54,9 @@ export function createFilePreviewRoute (settings: Settings, budget: FairPool): R
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
       const { previewed } = request
-      if (previewed === undefined) return sendError(reply, { code: 'unsupported_media_type' })
-      const { service: slug } = request.body as { readonly service?: string }
-      const service = SERVICE_SLUGS.find(name => name === slug)
-      if (slug !== undefined && service === undefined) return sendError(reply, unknownService())
+      if (previewed === undefined) throw new ApiException({ code: 'unsupported_media_type' })
+      const { service: name } = request.body as { readonly service?: string }
+      const service = name === undefined ? undefined : requireService(name)
       const { mode } = requireCaller(request)
       const services = [...PREFERRED, ...SERVICE_SLUGS]
         .filter(name => mode === 'test' || settings.checks.has(name))

@@ -20,19 +20,17 @@ import {
 import type { JobWithManifest } from '../../jobs/store.ts'
 import { countBits } from '../../runtime/platform/bitmap.ts'
 import type { IngestDeps } from '../deps.ts'
-import type { ApiError } from '../errors.ts'
+import { type ApiError, ApiException } from '../errors.ts'
 import {
   erasedBody, findCounted, findJob, findReadable, JOB_ID, jobBodies, listJobs, listLabeled,
-  NOT_STORED, type ResultRetention, untilClosed, waitForChange,
+  type ResultRetention, untilClosed, waitForChange,
 } from '../find-jobs.ts'
 import { requireCaller, isKeyValid } from '../guard.ts'
 import { createTenantGate, EVENT_STREAM } from '../limits/limiter.ts'
 import { timeRange } from '../request.ts'
-import { sendError } from '../response.ts'
 import {
   buildSelection, formError, RESULT_TYPES, resultForm, type ResultForm, sendProvisional,
-  sendResults,
-  sendResultsPage,
+  sendResults, sendResultsPage,
 } from '../results-response.ts'
 
 /** GET /api/v1/jobs/{id}: the status and progress of a job of the caller's tenant. */
@@ -66,8 +64,7 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
       const read = async (tenant: string, job: string) => wait === 0
         ? await deps.readRecentJob(tenant, job)
         : await waitForChange(deps, request, { tenant, job, timeoutMs: wait * 1_000 })
-      const job = await findJob({ ...deps, readRecentJob: read }, requireCaller(request).tenant, id)
-      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
+      const job = await findJob(deps, requireCaller(request).tenant, id, read)
       const [body] = await jobBodies(deps, job.tenant, [job])
       return reply.send(body)
     },
@@ -155,10 +152,9 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
       const { id } = request.params as JobPath
       const { tenant } = requireCaller(request)
       const job = await findJob(deps, tenant, id)
-      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       const outcome = await deps.cancel(tenant, job.id)
       // A job that only the archive knows has ended.
-      if (outcome.kind !== 'cancelling') return sendError(reply, { code: 'job_not_cancellable' })
+      if (outcome.kind !== 'cancelling') throw new ApiException({ code: 'job_not_cancellable' })
       return reply.code(202).send(jobBody(outcome.job, await deps.openHeader(outcome.job)))
     },
   }
@@ -198,9 +194,8 @@ export function eraseJobRoute (deps: IngestDeps): RouteOptions {
       const { id } = request.params as JobPath
       const { cache } = request.query as EraseJobQuery
       const job = await findJob(deps, requireCaller(request).tenant, id)
-      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
-      if (!job.ended) return sendError(reply, { code: 'job_not_ended' })
-      if (await untilClosed(deps, job) === undefined) return sendError(reply, NOT_STORED)
+      if (!job.ended) throw new ApiException({ code: 'job_not_ended' })
+      await untilClosed(deps, job)
       const { tenant } = job
       const erasure = await deps.erase({ tenant, job: job.id, cache: cache === 'true' })
       return reply.code(202).send(erasedBody(job, erasure))
@@ -257,9 +252,8 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       const { id } = request.params as JobPath
       const find = query.provisional === undefined ? findReadable : findCounted
       const readable = await find(deps, settings, { tenant: requireCaller(request).tenant, id })
-      if ('code' in readable) return sendError(reply, readable)
       const fault = formError(query, form)
-      if (fault !== undefined) return sendError(reply, fault)
+      if (fault !== undefined) throw new ApiException(fault)
       return sendReadable(deps, readable, { request, reply, form })
     },
   }
@@ -290,13 +284,12 @@ async function sendReadable (
   const header = await deps.openHeader(results.job)
   const { columns, ids = false, options, metadata } = header
   const selected = buildSelection(query, { service: results.job.service, ids, options, form })
-  if ('code' in selected) return sendError(reply, selected)
-  if (query.join !== undefined && columns === undefined) return sendError(reply, NOT_FROM_A_FILE)
+  if (query.join !== undefined && columns === undefined) throw new ApiException(NOT_FROM_A_FILE)
   const selection = { ...selected, ...query.join && columns && { original: columns } }
   if (query.provisional !== undefined) {
     return sendProvisional(deps, results, { request, reply, selection })
   }
-  if (query.after !== undefined) return sendError(reply, NOT_PROVISIONAL)
+  if (query.after !== undefined) throw new ApiException(NOT_PROVISIONAL)
   if (form === 'json') return sendResultsPage(deps, results, { request, reply, selection })
   const safe = query.safe === 'spreadsheet'
   const delimiter = query.delimiter === 'original'
@@ -351,16 +344,16 @@ export function jobEventsRoute (deps: IngestDeps): RouteOptions {
       const { id } = request.params as JobPath
       const { tenant, org } = requireCaller(request)
       const state = JOB_ID.test(id) ? await readState(deps, tenant, id) : undefined
-      if (state === undefined) return sendError(reply, { code: 'job_not_found' })
+      if (state === undefined) throw new ApiException({ code: 'job_not_found' })
       const last = readEventId(request.headers['last-event-id'])
-      if (last === undefined) return sendError(reply, INVALID_EVENT_ID)
+      if (last === undefined) throw new ApiException(INVALID_EVENT_ID)
       if (checkCursor(state.job, state.blocks, last.cursor) === 'moved') {
-        return sendError(reply, { code: 'cursor_moved' })
+        throw new ApiException({ code: 'cursor_moved' })
       }
       // What makes browsers not connect again.
       if (last.status === END) return reply.code(204).send()
       const stream = deps.eventStreams.open(org)
-      if (stream === undefined) return sendError(reply, { code: 'too_many_streams' })
+      if (stream === undefined) throw new ApiException({ code: 'too_many_streams' })
       const closed = new AbortController()
       // The client may have gone already.
       whenFinished(reply.raw, () => {

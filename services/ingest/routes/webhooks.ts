@@ -20,11 +20,10 @@ import {
 import { toAsciiUrl } from '../../webhooks/url.ts'
 import type { Settings } from '../config.ts'
 import type { IngestDeps } from '../deps.ts'
-import type { ApiError } from '../errors.ts'
+import { type ApiError, ApiException } from '../errors.ts'
 import { findJob } from '../find-jobs.ts'
 import { requireCaller } from '../guard.ts'
-import { webhookFault } from '../request.ts'
-import { sendError } from '../response.ts'
+import { checkWebhookUrl } from '../request.ts'
 
 const ENDPOINTS = '/api/v1/webhook-endpoints'
 const NOT_FOUND: ApiError = { code: 'webhook_endpoint_not_found' }
@@ -65,14 +64,13 @@ export function createEndpointRoute (deps: IngestDeps, settings: Settings): Rout
     },
     handler: async (request, reply) => {
       const body = request.body as CreateEndpointBody
-      const fault = webhookFault(body.url, webhooks, 'url')
-      if (fault !== undefined) return sendError(reply, fault)
+      checkWebhookUrl(body.url, webhooks, 'url')
       const defaults = { events: ['*'] as const, description: '', enabled: true }
       const wanted = { ...defaults, ...toSettings(body), url: toAsciiUrl(body.url) }
       const tenant = callerTenant(request)
       const made = await deps.endpoints.create(tenant, wanted, max)
       if (made === undefined) {
-        return sendError(reply, {
+        throw new ApiException({
           code: 'webhook_endpoints_limit',
           message: `There are ${max} webhook endpoints already. Delete one that you do not need.`,
         })
@@ -169,7 +167,7 @@ export function getEndpointRoute (deps: IngestDeps): RouteOptions {
     },
     handler: async (request, reply) => {
       const endpoint = await findEndpoint(deps, callerTenant(request), readId(request))
-      if (endpoint === undefined) return sendError(reply, NOT_FOUND)
+      if (endpoint === undefined) throw new ApiException(NOT_FOUND)
       return reply.send(endpointBody(callerTenant(request), endpoint))
     },
   }
@@ -209,11 +207,10 @@ export function updateEndpointRoute (
     },
     handler: async (request, reply) => {
       const body = request.body as UpdateEndpointBody
-      const fault = webhookFault(body.url, webhooks, 'url')
-      if (fault !== undefined) return sendError(reply, fault)
+      checkWebhookUrl(body.url, webhooks, 'url')
       const made = await deps.endpoints.update(
         callerTenant(request), readId(request), toSettings(body))
-      if (made === undefined) return sendError(reply, NOT_FOUND)
+      if (made === undefined) throw new ApiException(NOT_FOUND)
       return reply.send(endpointBody(callerTenant(request), made))
     },
   }
@@ -243,7 +240,7 @@ export function deleteEndpointRoute (deps: IngestDeps): RouteOptions {
     },
     handler: async (request, reply) => {
       const gone = await deps.endpoints.remove(callerTenant(request), readId(request))
-      if (gone === undefined) return sendError(reply, NOT_FOUND)
+      if (gone === undefined) throw new ApiException(NOT_FOUND)
       return reply.send({ id: gone.id, deleted: true })
     },
   }
@@ -276,7 +273,7 @@ export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
     },
     handler: async (request, reply) => {
       const made = await deps.endpoints.rotate(callerTenant(request), readId(request))
-      if (made === undefined) return sendError(reply, NOT_FOUND)
+      if (made === undefined) throw new ApiException(NOT_FOUND)
       return reply.send(endpointWithSecretBody(callerTenant(request), made))
     },
   }
@@ -348,7 +345,6 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
       const { id } = request.params as JobPath
       const { tenant } = requireCaller(request)
       const job = await findJob(deps, tenant, id)
-      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       const attempts = await deps.listAttempts(tenant, job.id)
       const newestFirst = attempts.toSorted((a, b) => b.atMs - a.atMs || b.attempt - a.attempt)
       return reply.send({ data: newestFirst.map(attemptBody) })
@@ -402,10 +398,9 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
     handler: async (request, reply) => {
       const { id, deliveryId } = request.params as DeliveryPath
       const job = await findJob(deps, requireCaller(request).tenant, id)
-      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       const attempted = await findAttempted(deps, job, deliveryId)
       if (attempted === undefined) {
-        return sendError(reply, {
+        throw new ApiException({
           code: 'not_found', message: 'The job has no such delivery.', param: 'deliveryId',
         })
       }
@@ -482,7 +477,7 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
       const { limit = DEFAULT_ATTEMPTS, after } = request.query as ListEndpointDeliveriesQuery
       const { tenant } = requireCaller(request)
       if (await findEndpoint(deps, tenant, id) === undefined) {
-        return sendError(reply, { code: 'webhook_endpoint_not_found' })
+        throw new ApiException(NOT_FOUND)
       }
       const [job = '', event = '', attempt] = after?.split('.') ?? []
       const attempts = await deps.listEndpointAttempts(tenant, id, {

@@ -84,7 +84,8 @@ describe('the results of a job', () => {
       { ...deps, waitForJob: async ({ isDone }) => after && isDone(after) ? after : undefined },
       { retentionMs: 10_000 }, wanted)
     expect(await read(closed)).toEqual(archived)
-    expect(await read({ ...closed, closed: false })).toEqual({ code: 'temporarily_unavailable' })
+    await expect(read({ ...closed, closed: false })).rejects
+      .toMatchObject({ fault: { code: 'temporarily_unavailable' } })
   })
 
   it('are in its record while that has its whole manifest, else in the archive', async () => {

@@ -4,8 +4,9 @@ import { describe, expect, it, vi } from 'vitest'
 import type { ResultsQuery } from '../../../schemas/api/results.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
+import type { ApiException } from '../../../services/ingest/errors.ts'
 import {
-  createRowShape, RESULT_TYPES, type ResultForm, type ResultSelection, buildSelection,
+  createRowShape, RESULT_TYPES, type ResultForm, buildSelection,
 } from '../../../services/ingest/results-response.ts'
 import {
   listColumns, listJsonFields, listRowFields,
@@ -275,7 +276,7 @@ describe('results as a file that packs itself', () => {
 
 describe('the selection of results', () => {
   const select = (query: ResultsQuery, form: ResultForm = 'csv') =>
-    buildSelection(query, { service: 'email-validation', ids: false, form }) as ResultSelection
+    buildSelection(query, { service: 'email-validation', ids: false, form })
 
   it('is everything that the form has by default, else the columns of the query', () => {
     expect(select({})).toMatchObject({
@@ -288,13 +289,20 @@ describe('the selection of results', () => {
 
   it('of one row for each mailbox is for e-mail addresses only', () => {
     const job = { service: 'whatsapp', ids: false, form: 'csv' } as const
-    expect(buildSelection({ duplicates: 'mailbox' }, job)).toMatchObject({
+    const faultOf = (...given: Parameters<typeof buildSelection>) => {
+      try {
+        buildSelection(...given)
+      } catch (error) {
+        return (error as ApiException).fault
+      }
+    }
+    expect(faultOf({ duplicates: 'mailbox' }, job)).toMatchObject({
       code: 'invalid_request',
       param: 'duplicates',
       message: expect.stringContaining('is for e-mail addresses, and the job is of whatsapp'),
     })
     const running = { service: 'email-validation', ids: false, form: 'jsonl' } as const
-    expect(buildSelection({ duplicates: 'mailbox', provisional: 'true' }, running)).toMatchObject({
+    expect(faultOf({ duplicates: 'mailbox', provisional: 'true' }, running)).toMatchObject({
       code: 'invalid_request', message: expect.stringContaining('is for jobs that have ended'),
     })
   })
