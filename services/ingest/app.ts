@@ -22,9 +22,8 @@ import { JOB_ID } from './find-jobs.ts'
 import {
   checkRequestSmuggling, guardRoutes, publicLimitError, setCommonHeaders, shedLoad,
 } from './guard.ts'
-import { EVENT_STREAM } from './limits/limiter.ts'
 import { readQueryFields } from './request.ts'
-import { announceDeprecations, NOT_SUBMITTED, sendError, sendRaw } from './response.ts'
+import { announceDeprecations, EVENT_STREAM, sendError, sendRaw } from './response.ts'
 import { createRoutes } from './routes.ts'
 import { LostResultsError } from '../jobs/results/results.ts'
 import { NotSubmittedError } from '../jobs/submit.ts'
@@ -118,6 +117,15 @@ export function createApp (
 }
 
 const LOG_INTERVAL_MS = 60_000
+
+/** Why a request was refused before anything of it was stored. */
+const NOT_SUBMITTED: ApiError = {
+  code: 'temporarily_unavailable',
+  message: 'The service cannot take jobs now. This request created no job, and nothing was ' +
+    'reserved or charged. Send it again after the seconds in Retry-After, with the same ' +
+    'Idempotency-Key.',
+  retryAfterSeconds: 5,
+}
 
 /** Turns every failure of the application into an error response; details are only logged. */
 function answerFailures (app: FastifyInstance, deps: IngestDeps): void {

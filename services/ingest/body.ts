@@ -23,14 +23,16 @@ export function createBodyBudget (totalBytes: number): FairPool {
   return new FairPool({ capacity: totalBytes, guaranteed: totalBytes * GUARANTEED_PART })
 }
 
+/** What a route with large bodies has in common with all others. */
+export type LargeBody = Required<
+  Pick<RouteOptions, 'bodyLimit' | 'onRequest' | 'preParsing' | 'onSend'>>
+
 /**
- * Limit and hooks of a route with large bodies. A body for which there is no memory gets 503:
+ * Limit and hooks of routes with large bodies. A body for which there is no memory gets 503:
  * before it is read if its Content-Length says so, or as it grows. The parsers get the decompressed
  * body. A client that is slower than the minimum throughput gets 408 and is disconnected.
  */
-export function reserveMemory (
-  pool: FairPool, minimum: MinimumThroughput
-): Required<Pick<RouteOptions, 'bodyLimit' | 'onRequest' | 'preParsing' | 'onSend'>> {
+export function reserveMemory (pool: FairPool, minimum: MinimumThroughput): LargeBody {
   const guard = new BodyGuard({
     pool,
     minimum,

@@ -42,18 +42,6 @@ import { apiDocuments } from './routes.ts'
 import { listenTls } from './tls.ts'
 import { closedKeys } from '../jobs/wrapped-keys.ts'
 
-/** What estimates need, with their metrics. */
-const estimating = (
-  state: Connections['state'], { SAMPLE_ROWS_PER_DAY: maxRows }: Config,
-  metrics: ServiceContext['metrics']
-) => ({
-  takeSample: createSampleRows(state, {
-    maxRows, onTaken: rows => metrics.count('sample_rows_total', {}, rows),
-  }),
-  onEstimate: ({ status, reason }: EstimateBody) =>
-    metrics.count('estimates_total', { outcome: reason ?? status }),
-})
-
 /** Connects all dependencies of the interface and listens. */
 async function startIngest (
   settings: Config, context: ServiceContext, connect = connectDeps
@@ -73,18 +61,9 @@ async function startIngest (
   const { cachedOrgPolicy } = createOrganizations(state)
   const limits = (org: string) => toRateLimits(settings, cachedOrgPolicy(org))
   const limiter = new RequestLimiter({ cache, limits, log, metrics })
-  const loadShedding = new LoadShedding({
-    state, metrics, overloadedAfterMs: settings.SHED_LOAD_AFTER_MS,
-  })
-  const { submitter, waiter, inlineResultsOf } = await connectSubmitter(
-    { ...shared, store, keys: { ...keys, ...connectNewJobKeys(shared, settings) } },
-    settings, context)
-  const { submit, quote } = queuePreflights(loadShedding.watch(submitter), {
-    maxPreflights: settings.MAX_PREFLIGHTS,
-    maxRows: settings.MAX_PREFLIGHT_ROWS,
-    waitMs: settings.ACCEPT_WITHIN_MS,
-    limiter,
-  })
+  const { waiter, ...submitting } = await connectSubmitter({
+    ...shared, store, limiter, keys: { ...keys, ...connectNewJobKeys(shared, settings) },
+  }, settings, context)
   const erasing = { redis: state, producer: shared.bus.producer('ingest.erasures'), clock }
   const eventStreams = new EventStreams({
     capacity: settings.MAX_EVENT_STREAMS, maxPerName: settings.MAX_EVENT_STREAMS_PER_TENANT,
@@ -97,14 +76,16 @@ async function startIngest (
     findExistingKeys: apiKeys.findExisting,
     limiter,
     accessLog: createAccessLog(state),
-    loadShedding,
-    submit,
-    quote,
-    ...estimating(state, settings, metrics),
+    ...submitting,
+    takeSample: createSampleRows(state, {
+      maxRows: settings.SAMPLE_ROWS_PER_DAY,
+      onTaken: rows => metrics.count('sample_rows_total', {}, rows),
+    }),
+    onEstimate: ({ status, reason }: EstimateBody) =>
+      metrics.count('estimates_total', { outcome: reason ?? status }),
     readRecentJob: store.read,
     waitingRows: store.waitingRows,
     waitForJob: waiter.wait.bind(waiter),
-    inlineResultsOf,
     cancel: store.cancel,
     erase: (request: ErasureRequest) => requestErasure(erasing, request),
     lists,
@@ -140,11 +121,13 @@ function connectNewJobKeys (
 
 /**
  * The connection to the pipeline: producers by lane, and one subscriber for the outcomes of
- * requests and the changes of jobs.
+ * requests and the changes of jobs. A job waits its turn, is watched by load shedding, and is then
+ * submitted.
  */
 async function connectSubmitter (
-  { bus, codec, state, clickhouse, recordMac, clock, store, keys }: IngestConnections & {
+  { bus, codec, state, clickhouse, recordMac, clock, store, keys, limiter }: IngestConnections & {
     readonly keys: JobKeys & NewJobKeys
+    readonly limiter: RequestLimiter
   },
   settings: Config, context: ServiceContext
 ) {
@@ -166,11 +149,21 @@ async function connectSubmitter (
     acceptWithinMs: settings.ACCEPT_WITHIN_MS,
     partitionsOf: watchJobPartitions(bus),
   })
+  const loadShedding = new LoadShedding({
+    state, metrics: context.metrics, overloadedAfterMs: settings.SHED_LOAD_AFTER_MS,
+  })
+  const { submit, quote } = queuePreflights(loadShedding.watch(submitter), {
+    maxPreflights: settings.MAX_PREFLIGHTS,
+    maxRows: settings.MAX_PREFLIGHT_ROWS,
+    waitMs: settings.ACCEPT_WITHIN_MS,
+    limiter,
+  })
   const { MAX_WAITS: maxWaits, MAX_WAITS_PER_TENANT: maxWaitsPerTenant } = settings
   const waiter = new JobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
   context.metrics.watch('requests_waiting', {}, () => waiter.waits)
   context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)
-  return { submitter, waiter, inlineResultsOf: notifications.inlineResultsOf }
+  const { inlineResultsOf } = notifications
+  return { submit, quote, loadShedding, waiter, inlineResultsOf }
 }
 
 /** The queries of the routes: jobs, results, balance and usage. */

@@ -10,15 +10,6 @@ import {
 } from '../runtime/platform/http-server.ts'
 import { type ApiError, ApiException, errorBody, type ErrorCode, httpStatus } from './errors.ts'
 
-/** Why a request was refused before anything of it was stored. */
-export const NOT_SUBMITTED: ApiError = {
-  code: 'temporarily_unavailable',
-  message: 'The service cannot take jobs now. This request created no job, and nothing was ' +
-    'reserved or charged. Send it again after the seconds in Retry-After, with the same ' +
-    'Idempotency-Key.',
-  retryAfterSeconds: 5,
-}
-
 /** The Retry-After of a 503 or 429 without a better estimate. */
 const RETRY_AFTER_SECONDS = 2
 
@@ -126,6 +117,9 @@ export function createCompressor (coding: Coding): Transform {
 export async function compressed (coding: Coding, text: string): Promise<Buffer> {
   return coding === 'gzip' ? await zipped.gzip(text, GZIP) : await zipped.zstd(text, ZSTD)
 }
+
+/** The media type of server-sent events. */
+export const EVENT_STREAM = 'text/event-stream'
 
 /** Caches may store results, but must revalidate them. */
 const CACHING = { vary: 'Accept, Accept-Encoding', 'cache-control': 'private, no-cache' } as const

@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import type { Scope } from '../accounts/api-keys.ts'
-import { createBodyBudget } from './body.ts'
+import { createBodyBudget, reserveMemory } from './body.ts'
 import type { Settings } from './config.ts'
 import type { IngestDeps } from './deps.ts'
 import type { ErrorCode } from './errors.ts'
@@ -58,10 +58,10 @@ declare module 'fastify' {
 
 /** All routes of the REST API, in the order of its description. */
 export function createRoutes (deps: IngestDeps, settings: Settings): readonly RouteOptions[] {
-  // Jobs and quotes share one memory budget for request bodies.
-  const budget = createBodyBudget(settings.bodyBudgetBytes)
+  const largeBody = reserveMemory(
+    createBodyBudget(settings.bodyBudgetBytes), settings.bodyThroughput)
   return [
-    createJobRoute(deps, settings, budget),
+    createJobRoute(deps, settings, largeBody),
     createVerificationRoute(deps, settings),
     listJobsRoute(deps),
     getJobRoute(deps),
@@ -71,12 +71,12 @@ export function createRoutes (deps: IngestDeps, settings: Settings): readonly Ro
     jobEventsRoute(deps),
     listDeliveriesRoute(deps),
     resendDeliveryRoute(deps),
-    createQuoteRoute(deps, settings, budget),
-    createFilePreviewRoute(settings, budget),
-    changeListsRoute(deps, settings, budget),
-    changeListsFromFileRoute(deps, settings, budget),
+    createQuoteRoute(deps, settings, largeBody),
+    createFilePreviewRoute(settings, largeBody),
+    changeListsRoute(deps, largeBody),
+    changeListsFromFileRoute(deps, largeBody),
     getListsRoute(deps),
-    lookUpRoute(deps, settings, budget),
+    lookUpRoute(deps, largeBody),
     createEndpointRoute(deps, settings),
     listEndpointsRoute(deps),
     getEndpointRoute(deps),

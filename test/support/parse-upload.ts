@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { FilePreviewBody } from '../../schemas/api/file.ts'
+import { createBodyBudget, reserveMemory } from '../../services/ingest/body.ts'
 import { acceptFiles } from '../../services/ingest/file.ts'
 import { createFilePreviewRoute } from '../../services/ingest/routes/file-previews.ts'
-import { FairPool } from '../../services/runtime/platform/limits.ts'
 import { settings } from '../unit/ingest/doubles.ts'
 
 type Parser = (request: FastifyRequest, body: Buffer) => Promise<object>
@@ -70,7 +70,8 @@ export async function readFile (bytes: Buffer, options: FileOptions = {}) {
   return file!
 }
 
-const { handler } = createFilePreviewRoute(settings, new FairPool({ capacity: 1e9, guaranteed: 0 }))
+const { handler } = createFilePreviewRoute(
+  settings, reserveMemory(createBodyBudget(1e9), settings.bodyThroughput))
 
 /** What the route of previews, asked by a test key, says of a file. */
 export async function previewUpload (

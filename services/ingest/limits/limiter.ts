@@ -248,9 +248,6 @@ export function createSampleRows (
   }
 }
 
-/** The media type of server-sent events. */
-export const EVENT_STREAM = 'text/event-stream'
-
 type Limits = {
   readonly capacity: number
   /** Maximum of one organization. */

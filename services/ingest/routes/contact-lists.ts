@@ -6,13 +6,11 @@ import {
 } from '../../../schemas/api/contact-lists.ts'
 import { describeAccess } from '../../accounts/access-log/access-log.ts'
 import { ListChangesError, ListEntryError, ListsFullError } from '../../accounts/contact-lists.ts'
-import type { FairPool } from '../../runtime/platform/limits.ts'
-import { reserveMemory } from '../body.ts'
-import type { Settings } from '../config.ts'
+import type { LargeBody } from '../body.ts'
+import type { IngestDeps } from '../deps.ts'
 import { ApiException } from '../errors.ts'
 import { ListFile } from '../file.ts'
 import { requireCaller } from '../guard.ts'
-import type { IngestDeps } from '../deps.ts'
 
 const ADDRESS = '/api/v1/contact-lists'
 const tags = ['Contact lists']
@@ -53,9 +51,7 @@ export function getListsRoute (deps: IngestDeps): RouteOptions {
 }
 
 /** POST /api/v1/contact-lists: adds, changes or removes entries. */
-export function changeListsRoute (
-  deps: IngestDeps, settings: Settings, budget: FairPool
-): RouteOptions {
+export function changeListsRoute (deps: IngestDeps, largeBody: LargeBody): RouteOptions {
   return {
     method: 'POST',
     url: ADDRESS,
@@ -81,7 +77,7 @@ export function changeListsRoute (
       body: ChangeListsSchema,
       response: { 200: ContactListsSchema },
     },
-    ...reserveMemory(budget, settings.bodyThroughput),
+    ...largeBody,
     handler: async (request, reply) => {
       const { action, entries } = request.body as ChangeListsBody
       describeAccess(request, { details: { action, entries: String(entries.length) } })
@@ -97,9 +93,7 @@ export function changeListsRoute (
 }
 
 /** POST /api/v1/contact-lists/file: the same with a CSV file. */
-export function changeListsFromFileRoute (
-  deps: IngestDeps, settings: Settings, budget: FairPool
-): RouteOptions {
+export function changeListsFromFileRoute (deps: IngestDeps, largeBody: LargeBody): RouteOptions {
   return {
     method: 'POST',
     url: `${ADDRESS}/file`,
@@ -128,7 +122,7 @@ export function changeListsFromFileRoute (
       querystring: ListFileQuerySchema,
       response: { 200: ContactListsSchema },
     },
-    ...reserveMemory(budget, settings.bodyThroughput),
+    ...largeBody,
     handler: async (request, reply) => {
       const { body: file } = request
       if (!(file instanceof ListFile)) throw new ApiException({ code: 'unsupported_media_type' })
@@ -149,9 +143,7 @@ export function changeListsFromFileRoute (
 }
 
 /** POST /api/v1/contact-lists/lookups: what the lists say of contacts. */
-export function lookUpRoute (
-  deps: IngestDeps, settings: Settings, budget: FairPool
-): RouteOptions {
+export function lookUpRoute (deps: IngestDeps, largeBody: LargeBody): RouteOptions {
   return {
     method: 'POST',
     url: `${ADDRESS}/lookups`,
@@ -176,7 +168,7 @@ export function lookUpRoute (
       body: LookUpSchema,
       response: { 200: LookedUpSchema },
     },
-    ...reserveMemory(budget, settings.bodyThroughput),
+    ...largeBody,
     handler: async (request, reply) => {
       const { contacts } = request.body as LookUpBody
       try {

@@ -27,11 +27,10 @@ import {
 } from '../../jobs/submit.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
-import type { FairPool } from '../../runtime/platform/limits.ts'
 import { addSpanAttributes } from '../../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { toAsciiUrl } from '../../webhooks/url.ts'
-import { reserveMemory } from '../body.ts'
+import type { LargeBody } from '../body.ts'
 import type { Settings } from '../config.ts'
 import type { IngestDeps } from '../deps.ts'
 import { type ApiError, ApiException } from '../errors.ts'
@@ -54,7 +53,7 @@ const JOB_ERRORS = [
 
 /** POST /api/v1/jobs: creates and approves a job; answers when its price is reserved. */
 export function createJobRoute (
-  deps: IngestDeps, settings: Settings, budget: FairPool
+  deps: IngestDeps, settings: Settings, largeBody: LargeBody
 ): RouteOptions {
   return {
     method: 'POST',
@@ -91,7 +90,7 @@ export function createJobRoute (
       body: CreateJobSchema,
       response: { 202: AcceptedSchema },
     },
-    ...reserveMemory(budget, settings.bodyThroughput),
+    ...largeBody,
     handler: async (request, reply) => {
       const outcome = await submitRequest(deps, settings, request)
       failpoint('ingest.answering')
@@ -487,7 +486,7 @@ async function resultsOf (
  * same stages. Nothing is reserved, and the rows are unreadable afterwards.
  */
 export function createQuoteRoute (
-  deps: IngestDeps, settings: Settings, budget: FairPool
+  deps: IngestDeps, settings: Settings, largeBody: LargeBody
 ): RouteOptions {
   return {
     method: 'POST',
@@ -519,7 +518,7 @@ export function createQuoteRoute (
       body: CreateQuoteSchema,
       response: { 200: QuoteSchema },
     },
-    ...reserveMemory(budget, settings.bodyThroughput),
+    ...largeBody,
     handler: async (request, reply) => {
       // A quote changes nothing, so it can be repeated without a key.
       const read = readSubmission(request, settings)

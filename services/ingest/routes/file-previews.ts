@@ -11,9 +11,8 @@ import {
 import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { isAssigned, parsePhone, readCell } from '../../phone/cell.ts'
 import { matchCountry, type SplitNumber } from '../../phone/plans.ts'
-import type { FairPool } from '../../runtime/platform/limits.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
-import { reserveMemory } from '../body.ts'
+import type { LargeBody } from '../body.ts'
 import type { Settings } from '../config.ts'
 import { ApiException } from '../errors.ts'
 import { requireCaller } from '../guard.ts'
@@ -23,7 +22,7 @@ import { requireService } from './create-job.ts'
 const PREFERRED: readonly ServiceSlug[] = ['phone-validation', 'email-validation']
 
 /** POST /api/v1/file-previews: what a file has, from its first lines; nothing is kept of it. */
-export function createFilePreviewRoute (settings: Settings, budget: FairPool): RouteOptions {
+export function createFilePreviewRoute (settings: Settings, largeBody: LargeBody): RouteOptions {
   return {
     method: 'POST',
     url: '/api/v1/file-previews',
@@ -51,7 +50,7 @@ export function createFilePreviewRoute (settings: Settings, budget: FairPool): R
       tags: ['Quotes'],
       response: { 200: FilePreviewSchema },
     },
-    ...reserveMemory(budget, settings.bodyThroughput),
+    ...largeBody,
     handler: async (request, reply) => {
       const { previewed } = request
       if (previewed === undefined) throw new ApiException({ code: 'unsupported_media_type' })

@@ -26,8 +26,9 @@ import {
   type ResultRetention, untilClosed, waitForChange,
 } from '../find-jobs.ts'
 import { requireCaller, isKeyValid } from '../guard.ts'
-import { createTenantGate, EVENT_STREAM } from '../limits/limiter.ts'
+import { createTenantGate } from '../limits/limiter.ts'
 import { timeRange } from '../request.ts'
+import { EVENT_STREAM } from '../response.ts'
 import {
   buildSelection, formError, RESULT_TYPES, resultForm, type ResultForm, sendProvisional,
   sendResults, sendResultsPage,
