@@ -1,7 +1,9 @@
 import type { Journal } from '../../schemas/types.ts'
 import type { NumberedEntry } from '../accounts/access-log/access-log.ts'
 import type { AccessCopy } from '../accounts/access-log/copy.ts'
-import { CHAIN_START, type ChainHead, extendChain, type JournalCopy } from '../money/journal.ts'
+import {
+  CHAIN_START, type ChainHead, trackContradictions, extendChain, type JournalCopy,
+} from '../money/journal.ts'
 import { type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS } from '../money/prices.ts'
 import type { KafkaAdmin } from '../runtime/kafka/client.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
@@ -36,11 +38,14 @@ export async function restore (deps: RestoreDeps): Promise<Restored> {
 }
 
 const MAX_PROBLEMS_SHOWN = 10
+const UNRESOLVED = 'Two entries with one number are a contradiction that nobody has resolved. As ' +
+  'long as wallet.journal has its entries, resolve it by "npm run admin -- thaw --org ORG --mode ' +
+  'MODE --trust journal"; if it is lost, see "The journal topic" in recovery.md.'
 
 /**
  * Writes the topic of the journal from its copy in ClickHouse. Writes nothing before the chain of
  * every tenant is verified: each sequence number from 1 on once, each balance the result of its
- * movement.
+ * movement, or else a later entry that resolves what contradicts.
  * @throws UsageError when wallet.journal or wallet.snapshots has messages, a stage that writes the
  * journal is running, or the copy is empty or inconsistent.
  */
@@ -61,9 +66,12 @@ async function restoreJournal (deps: RestoreDeps): Promise<Omit<Restored, 'actio
   }
   if (problems.length > 0) {
     const more = problems.length - MAX_PROBLEMS_SHOWN
-    throw new UsageError(['The copy of the journal in ClickHouse is inconsistent. Nothing was ' +
-      'written:', ...problems.slice(0, MAX_PROBLEMS_SHOWN), ...more > 0 ? [`and ${more} more`] : []]
-      .join('\n'))
+    throw new UsageError([
+      'The copy of the journal in ClickHouse is inconsistent. Nothing was written:',
+      ...problems.slice(0, MAX_PROBLEMS_SHOWN),
+      ...more > 0 ? [`and ${more} more`] : [],
+      ...[...verified.values()].some(({ contradicts }) => contradicts) ? [UNRESOLVED] : [],
+    ].join('\n'))
   }
   if (entries === 0) throw new UsageError('The copy of the journal in ClickHouse has no entries.')
   entries = 0
@@ -87,6 +95,8 @@ type Chain = {
   readonly head: ChainHead
   readonly forged: number
   readonly problems: readonly string[]
+  /** Whether some of them are two entries with one number. */
+  readonly contradicts: boolean
 }
 
 /** Reads the copy of a tenant from its first entry to its last, and collects inconsistencies. */
@@ -94,20 +104,25 @@ async function readChain (
   copy: Pick<JournalCopy, 'pages'>, tenant: string,
   onPage: (entries: readonly Journal[]) => Promise<void>
 ): Promise<Chain> {
-  const problems: string[] = []
+  const problems: { readonly seq: number, readonly problem: string }[] = []
+  let lastTwice = 0
   let head = CHAIN_START
   let amounts: Amounts = ZERO_AMOUNTS
   let forged = 0
   for await (const page of copy.pages(tenant, { seq: 0, atMs: 0 })) {
     forged += page.forged.length
     for (const entry of page.entries) {
-      if (entry.seq === head.seq) problems.push(`two entries have the number ${entry.seq}`)
-      const isNext = entry.seq === head.seq + 1
+      const { seq } = entry
+      if (seq === head.seq) {
+        problems.push({ seq, problem: `two entries have the number ${seq}` })
+        lastTwice = seq
+      }
+      const isNext = seq === head.seq + 1
       const expected = post(amounts, entry)
       if (isNext && !areEqual(expected, entry)) {
-        problems.push(
-          `entry ${entry.seq} must have ${formatAmounts(expected)}, ` +
-          `but it has ${formatAmounts(entry)}`)
+        const problem = `entry ${seq} must have ${formatAmounts(expected)}, ` +
+          `but it has ${formatAmounts(entry)}`
+        problems.push({ seq, problem })
       }
       head = extendChain(head, entry)
       amounts = entry
@@ -115,7 +130,20 @@ async function readChain (
     await onPage(page.entries)
   }
   const missing = head.missing.map(([first, last]) => `entries ${first} to ${last} are missing`)
-  return { head, forged, problems: [...missing, ...problems] }
+  const upTo = problems.length === 0 ? 0 : await findResolved(copy, tenant)
+  const unresolved = problems.filter(({ seq }) => seq > upTo).map(({ problem }) => problem)
+  return { head, forged, problems: [...missing, ...unresolved], contradicts: lastTwice > upTo }
+}
+
+/** Up to which number the contradictions of a tenant's journal are resolved. */
+async function findResolved (
+  copy: Pick<JournalCopy, 'pages'>, tenant: string
+): Promise<number> {
+  const resolver = trackContradictions()
+  for await (const { entries } of copy.pages(tenant, { seq: 0, atMs: 0 })) {
+    for (const entry of entries) resolver.add(entry)
+  }
+  return resolver.end().upTo
 }
 
 async function checkTopics (admin: RestoreDeps['admin']): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Journal, Snapshot } from '../../schemas/types.ts'
+import { isTrusted, movementId, Movements, trustedEntry } from '../money/journal.ts'
 import {
-  AMOUNTS, type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS,
+  AMOUNTS, type Amounts, areEqual, formatAmounts, post, subtract, ZERO_AMOUNTS,
 } from '../money/prices.ts'
 import { RECONSTRUCTED } from '../money/wallet.ts'
 import type { Emitter } from '../runtime/engine/stage.ts'
@@ -21,8 +22,8 @@ export type JournalRetention = {
   readonly openJobs: ReadonlySet<string>
   /** Retain jobs that ended since then, as their idempotency keys may be sent again. */
   readonly sinceMs: number
-  /** Retain the ids of all movements, of a journal that may contradict itself. */
-  readonly ids?: boolean
+  /** Count movements by their ids, of a journal that contradicts itself. */
+  readonly countsMovements?: boolean
 }
 
 /** A job with a reservation; without its entry if only a snapshot has it. */
@@ -57,15 +58,21 @@ export type JournalState = {
   beforeSnapshot: ReadonlyMap<string, Partial<EndedEntries>>
   /** Entries after a gap, by seq. */
   afterGap: ReadonlyMap<number, Journal>
-  /** Contradictions: two entries with one seq, balances that do not add up. */
+  /** Contradictions that are not resolved: two entries with one seq, balances not adding up. */
   faults: readonly string[]
-  /** Entries whose seq another one has. */
+  /** Entries whose seq another one has, as long as that is not resolved. */
   contradicting: readonly Journal[]
-  /** What the movements add up to beyond the amounts that the last entry states. */
-  drift: Amounts
-  /** The ids of all applied movements, if they are retained: each counts once. */
-  readonly applied: Set<string> | undefined
+  readonly counted: CountedMovements | undefined
   readonly recent: Recent
+}
+
+/** Of a journal that contradicts itself; others need less memory. */
+type CountedMovements = {
+  readonly movements: Movements
+  /** Ids of movements that have a seq of their own. */
+  readonly numbered: Set<string>
+  /** Whether entries contradict each other, or operators have trusted the journal since. */
+  isContradicted: boolean
 }
 
 /** Contents of the latest entries of all tenants, to detect two entries with one seq. */
@@ -94,8 +101,9 @@ export function createJournalState (
     afterGap: EMPTY_MAP,
     faults: EMPTY_LIST,
     contradicting: EMPTY_LIST,
-    drift: ZERO_AMOUNTS,
-    applied: retention.ids === true ? new Set() : undefined,
+    counted: retention.countsMovements === true
+      ? { movements: new Movements(), numbered: new Set(), isContradicted: false }
+      : undefined,
     recent,
   }
 }
@@ -129,7 +137,7 @@ const addFault = (journal: JournalState, fault: string) => {
 
 /**
  * Applies an entry. Entries are read repeatedly and out of order. Of two with the same seq the
- * first one counts; a different content is a fault.
+ * first one has it; a different content is a fault, which a later entry may resolve.
  */
 function applyEntry (
   journal: JournalState, entry: Journal, retention: JournalRetention
@@ -138,14 +146,14 @@ function applyEntry (
   if (entry.seq <= journal.seq) {
     const content = journal.recent.get(entryName(entry))
     const isAnother = content === undefined
-      ? journal.applied?.has(entry.entryId) === false
+      ? journal.counted?.movements.has(entry) === false
       : content !== toContent(entry)
-    if (isAnother) addContradicting(journal, entry)
+    if (isAnother) addContradicting(journal, entry, retention)
     return
   }
   const other = journal.afterGap.get(entry.seq)
   if (other === undefined) journal.afterGap = put(journal.afterGap, entry.seq, entry)
-  else if (toContent(other) !== toContent(entry)) addContradicting(journal, entry)
+  else if (toContent(other) !== toContent(entry)) addContradicting(journal, entry, retention)
   for (let next = journal.afterGap.get(journal.seq + 1); next !== undefined;
     next = journal.afterGap.get(journal.seq + 1)) {
     journal.afterGap = without(journal.afterGap, next.seq)
@@ -173,39 +181,76 @@ function applyCovered (journal: JournalState, entry: Journal, retention: Journal
   }
 }
 
-function addContradicting (journal: JournalState, entry: Journal): void {
+function addContradicting (
+  journal: JournalState, entry: Journal, retention: JournalRetention
+): void {
   addFault(journal, `there are two entries with the number ${entry.seq}`)
   const content = toContent(entry)
   if (journal.contradicting.some(other => toContent(other) === content)) return
   journal.contradicting = [...journal.contradicting, entry]
+  if (journal.counted === undefined) return
+  if (journal.counted.movements.add(entry)) move(journal, entry, retention)
+  journal.counted.isContradicted = true
+  // Whichever of two last entries is the first to be read: both have to agree.
+  if (entry.seq < journal.seq || journal.counted.movements.areIn(entry)) resolve(journal)
 }
 
 function advance (journal: JournalState, entry: Journal, retention: JournalRetention): void {
-  const { seq, job, amountMicros, entryId } = entry
-  const isRepeated = journal.applied?.has(entryId) === true
-  journal.applied?.add(entryId)
-  const expected = isRepeated ? journal.amounts : post(journal.amounts, entry)
+  const { counted } = journal
+  const id = movementId(entry)
+  const isNew = counted === undefined || counted.movements.add(entry)
+  const expected = isNew ? post(journal.amounts, entry) : journal.amounts
   if (!areEqual(expected, entry)) {
     addFault(journal, `entry ${entry.seq} has balances ${formatAmounts(entry)}, ` +
       `expected ${formatAmounts(expected)}`)
-    journal.drift = add(journal.drift, subtract(expected, entry))
   }
-  journal.seq = seq
+  journal.seq = entry.seq
   journal.at = entry.at
   journal.amounts = pickAmounts(entry)
   if (journal.seq === retention.seq) journal.amountsAtWalletSeq = journal.amounts
   journal.recent.set(entryName(entry), toContent(entry))
   const [oldest] = journal.recent.size > RECENT_ENTRIES ? journal.recent.keys() : []
   if (oldest !== undefined) journal.recent.delete(oldest)
-  if (isRepeated || (entry.type === 'reserve' && hasEnded(journal, job))) return
-  if (entry.type === 'reserve') journal.open = put(journal.open, job, toReservation(entry))
-  else if (job !== '') endJob(journal, entry, retention)
-  else journal.posted.push({ id: entryId, seq, amountMicros })
+  if (isNew) move(journal, entry, retention)
+  else if (counted?.numbered.has(id) === false) renumber(journal, entry)
+  if (counted === undefined) return
+  counted.numbered.add(id)
+  counted.isContradicted ||= isTrusted(entry)
+  resolve(journal)
 }
 
-/** Whether a job ended before its reservation, whose number another entry has, is applied. */
-const hasEnded = ({ applied }: JournalState, job: string) =>
-  applied?.has(`${job}:settle`) === true || applied?.has(`${job}:void`) === true
+/** Forgets what contradicts once the last entry has all movements in its balances. */
+function resolve (journal: JournalState): void {
+  const { counted, amounts } = journal
+  if (counted?.isContradicted !== true || !counted.movements.areIn(amounts)) return
+  counted.isContradicted = false
+  journal.faults = EMPTY_LIST
+  journal.contradicting = EMPTY_LIST
+}
+
+/** Applies the movement of an entry to jobs and top-ups. */
+function move (journal: JournalState, entry: Journal, retention: JournalRetention): void {
+  const { seq, job, type, entryId, amountMicros } = entry
+  if (job === '') journal.posted.push({ id: entryId, seq, amountMicros })
+  else if (type !== 'reserve') endJob(journal, entry, retention)
+  else if (journal.counted?.movements.hasEnd(job) !== true) {
+    journal.open = put(journal.open, job, toReservation(entry))
+  }
+}
+
+/** Replaces an entry whose number another one has by the one that has a number of its own. */
+function renumber (journal: JournalState, entry: Journal): void {
+  const { seq, job, type, entryId, amountMicros } = entry
+  const at = journal.posted.findIndex(({ id }) => id === entryId)
+  if (at >= 0) journal.posted[at] = { id: entryId, seq, amountMicros }
+  const ended = journal.ended.get(job)
+  if (type === 'reserve' && journal.open.has(job)) {
+    journal.open = put(journal.open, job, toReservation(entry))
+  } else if (ended !== undefined) {
+    const renumbered = type === 'reserve' ? { ...ended, reserve: entry } : { ...ended, end: entry }
+    journal.ended = put(journal.ended, job, renumbered)
+  }
+}
 
 function toReservation (entry: Journal): Reservation {
   const { job, seq, at, amountMicros } = entry
@@ -262,6 +307,10 @@ const entryName = ({ tenant, seq }: Journal) => `${tenant} ${seq}`
 /** The content by which two entries with one seq differ. */
 const toContent = ({ entryId, type, job, at, amountMicros, chargeMicros, ...amounts }: Journal) =>
   [entryId, type, job, at, amountMicros, chargeMicros, formatAmounts(amounts)].join(' ')
+
+/** Whether an entry, and not another one, has its number: of the latest entries only. */
+const hasNumber = ({ recent }: JournalState, entry: Journal) =>
+  recent.get(entryName(entry)) === toContent(entry)
 
 export type JournalDeps = {
   readonly reader: TopicReader
@@ -325,15 +374,15 @@ export async function readJournal (
 /**
  * `behind`: Redis lacks movements of the journal.
  * `faults`: contradictions, which freeze the wallet.
- * `missing`: reconstructed entries that must be appended to the journal.
- * `renumbered`: entries that must be appended with new numbers, as others have theirs.
- * `dropped`: numbers of entries in the outbox that others have.
+ * `length`: the number of the last movement that the journal and the outbox have.
+ * `appended`: entries that the journal must get before the wallet is unlocked.
+ * `dropped`: numbers of entries in the outbox whose movements have others in the journal.
  */
 export type Reconciliation = {
   readonly behind: boolean
   readonly faults: readonly string[]
-  readonly missing: readonly Journal[]
-  readonly renumbered: readonly Journal[]
+  readonly length: number
+  readonly appended: readonly Journal[]
   readonly dropped: readonly number[]
 }
 
@@ -342,10 +391,12 @@ const NO_JOBS: ReadonlySet<string> = new Set()
 
 /** What the journal state must retain to be compared with this wallet. */
 export function chooseRetention (
-  { seq, openJobs, trustsJournal }: LockedWallet, sinceMs: number
+  { seq, openJobs }: LockedWallet,
+  { sinceMs, countsMovements }: Required<Pick<JournalRetention, 'sinceMs' | 'countsMovements'>>
 ): JournalRetention {
   const jobs = openJobs.length === 0 ? NO_JOBS : new Set(openJobs.map(({ job }) => job))
-  return { seq: trustsJournal ? 0 : seq, openJobs: jobs, sinceMs, ids: trustsJournal }
+  // Redis may lack any movement of a journal that contradicts itself.
+  return { seq: countsMovements ? 0 : seq, openJobs: jobs, sinceMs, countsMovements }
 }
 
 /**
@@ -356,45 +407,63 @@ export function reconcile (
   wallet: LockedWallet, journal: JournalState, retention: JournalRetention
 ): Reconciliation {
   for (const entry of wallet.outbox) applyEntry(journal, entry, retention)
-  if (wallet.trustsJournal) return trustJournal(wallet, journal, retention)
-  const behind = wallet.seq < journal.seq
-  const faults = [
-    ...journal.faults, ...gapFaults(journal), ...walletFaults(wallet, journal),
-    ...sumFaults(journal), ...unknownJobFaults(wallet, journal),
-  ]
-  return { behind, faults, missing: [], renumbered: [], dropped: [] }
+  const verdict = wallet.trustsJournal
+    ? trustJournal(wallet, journal, retention)
+    : { faults: listFaults(wallet, journal), length: journal.seq, appended: [] }
+  const { counted } = journal
+  const dropped = wallet.outbox.filter(entry =>
+    counted?.numbered.has(movementId(entry)) === true && !hasNumber(journal, entry))
+  return {
+    ...verdict,
+    behind: wallet.seq < journal.seq || counted !== undefined,
+    dropped: dropped.map(({ seq }) => seq),
+  }
 }
+
+const listFaults = (wallet: LockedWallet, journal: JournalState) => [
+  ...journal.faults, ...gapFaults(journal), ...walletFaults(wallet, journal),
+  ...sumFaults(journal), ...unknownJobFaults(wallet, journal),
+]
 
 /**
  * Takes a journal for the truth that may contradict itself, as an isolated master and its successor
- * have written it: every movement counts once, and the balances beside it count for nothing.
+ * have written it: every movement counts once, and the balances beside it count for nothing. What
+ * is appended resolves the contradictions for every reader.
  */
 function trustJournal (
-  { outbox }: LockedWallet, journal: JournalState, retention: JournalRetention
-): Reconciliation {
+  { tenant, outbox }: LockedWallet, journal: JournalState, retention: JournalRetention
+): Pick<Reconciliation, 'faults' | 'length' | 'appended'> {
   // What is missing cannot be derived from balances that contradict each other.
   const missing = journal.contradicting.length > 0 ? [] : fillGaps(journal, retention)
-  const trusted = { behind: true, missing, renumbered: [], dropped: [] }
+  const { seq: length } = journal
   // A gap blocks even then: the next entries would get numbers that are taken.
-  if (journal.afterGap.size > 0) return { ...trusted, faults: gapFaults(journal) }
-  const contents = new Set(journal.contradicting.map(toContent))
-  const dropped = outbox.filter(entry => contents.has(toContent(entry))).map(({ seq }) => seq)
-  journal.amounts = add(journal.amounts, journal.drift)
-  const renumbered = renumber(journal, retention)
-  const faults = sumFaults(journal)
-  return faults.length > 0 ? { ...trusted, faults } : { ...trusted, faults, renumbered, dropped }
+  if (journal.afterGap.size > 0) return { faults: gapFaults(journal), length, appended: [] }
+  // Without them, the entries behind them would not be the sum of all movements.
+  const pending = outbox.filter(entry => hasNumber(journal, entry))
+  const resolving = resolvingEntries(tenant, journal)
+  for (const entry of resolving) applyEntry(journal, entry, retention)
+  const faults = [...journal.faults, ...sumFaults(journal)]
+  const appended = faults.length > 0 ? [] : [...missing, ...pending, ...resolving]
+  return { faults, length, appended }
 }
 
-/** Applies movements whose number another one has after all others; returns their new entries. */
-function renumber (journal: JournalState, retention: JournalRetention): readonly Journal[] {
-  const renumbered: Journal[] = []
-  for (const entry of journal.contradicting) {
-    if (journal.applied?.has(entry.entryId) === true) continue
-    const next = { ...entry, ...post(journal.amounts, entry), seq: journal.seq + 1 }
-    renumbered.push(next)
-    applyEntry(journal, next, retention)
-  }
-  return renumbered
+/**
+ * The entries behind the last one that resolve what contradicts: those of movements without numbers
+ * of their own, or one that moves nothing. After a crash before the unlock they are there already.
+ */
+function resolvingEntries (tenant: string, journal: JournalState): readonly Journal[] {
+  const { contradicting, counted, faults, seq, at } = journal
+  if (counted === undefined || faults.length === 0) return []
+  const { movements: { sum }, numbered } = counted
+  const byId = new Map(contradicting.map(entry => [movementId(entry), entry] as const)
+    .filter(([id]) => !numbered.has(id)))
+  if (byId.size === 0) return [trustedEntry({ tenant, seq, at }, sum)]
+  let amounts: Amounts = [...byId.values()].reduce((before, entry) =>
+    subtract(before, post(ZERO_AMOUNTS, entry)), sum)
+  return [...byId.values()].map((entry, index) => {
+    amounts = post(amounts, entry)
+    return { ...entry, ...amounts, seq: seq + 1 + index }
+  })
 }
 
 /** Applies reconstructed entries until no gap can be filled; returns them. */
@@ -417,7 +486,9 @@ function walletFaults ({ seq, amounts }: LockedWallet, journal: JournalState): r
   if (seq > journal.seq) {
     return [`Redis has ${seq} movements, journal and outbox have ${journal.seq}`]
   }
-  const expected = journal.amountsAtWalletSeq
+  // Redis may have been on either side of a contradiction that was resolved behind its end.
+  const before = journal.counted === undefined ? journal.amountsAtWalletSeq : undefined
+  const expected = seq === journal.seq ? journal.amounts : before
   if (expected === undefined || areEqual(expected, amounts)) return []
   return [`after movement ${seq} Redis has ${formatAmounts(amounts)}, ` +
     `the journal ${formatAmounts(expected)}`]
@@ -482,15 +553,6 @@ function missingMovement (
   const { job } = ended
   const amounts = { amountMicros, chargeMicros: chargedMicros }
   return { entryId: `${job}:settle`, type: 'settle', job, ...amounts }
-}
-
-function add (amounts: Amounts, more: Amounts): Amounts {
-  return Object.fromEntries(AMOUNTS.map(name => [name, amounts[name] + more[name]])) as Amounts
-}
-
-function subtract (amounts: Amounts, taken: Amounts): Amounts {
-  const differences = AMOUNTS.map(name => [name, amounts[name] - taken[name]])
-  return Object.fromEntries(differences) as Amounts
 }
 
 export type SnapshotWriteDeps = {
@@ -697,7 +759,7 @@ function hasAdvanced (
 ): boolean {
   if (faults.length > 0) {
     log.error({ tenant, faults: faults.slice(0, 10) },
-      'journal contradicts itself: its wallet will be frozen at the next restart of Redis; ' +
+      'journal contradicts itself: its wallet may be frozen at the next restart of Redis; ' +
       'see the runbook on TenantsFrozen')
     return false
   }

@@ -52,8 +52,8 @@ const PROGRESS_EVERY_MS = 5_000
 export async function recover (
   deps: RecoveryDeps, fence: string, { signal, onWaiting = () => {} }: RecoverOptions
 ): Promise<Pick<Comparison, 'known' | 'unreachable'>> {
-  const unlock = async ({ compared, suspect, unreachable }: Comparison) => {
-    const waiting = compared.length + suspect.size + unreachable.size
+  const unlock = async ({ compared, suspect, contradicted, unreachable }: Comparison) => {
+    const waiting = compared.length + suspect.size + contradicted.size + unreachable.size
     const progress = createProgress(deps, waiting, onWaiting)
     await unlockAll(deps, fence, { compared, progress, signal })
   }
@@ -61,12 +61,21 @@ export async function recover (
   const first = await compare(deps, { fence, base, signal, onWaiting })
   await unlock(first)
   const { suspect, known, unreachable } = first
+  const contradicted = new Set(first.contradicted)
+  const again = { fence, base: NO_BASE, signal, onWaiting }
   if (suspect.size > 0) {
     const some = [...suspect].slice(0, 10)
     deps.log.warn({ tenants: suspect.size, some }, 'snapshots contradict tenants or lack ' +
       'top-ups of theirs: comparing them with the whole journal')
-    const options = { fence, base: NO_BASE, signal, onWaiting, only: suspect }
-    await unlock(await compare(deps, options))
+    const second = await compare(deps, { ...again, only: suspect })
+    await unlock(second)
+    for (const tenant of second.contradicted) contradicted.add(tenant)
+  }
+  if (contradicted.size > 0) {
+    const some = [...contradicted].slice(0, 10)
+    deps.log.warn({ tenants: contradicted.size, some }, 'journals contradict themselves, or are ' +
+      'trusted over Redis: counting their movements by id')
+    await unlock(await compare(deps, { ...again, only: contradicted, countsMovements: true }))
   }
   return { known, unreachable }
 }
@@ -94,6 +103,8 @@ type CompareOptions = {
   readonly onWaiting: (tenants: number) => void
   /** The tenants to compare; by default all locked ones. */
   readonly only?: ReadonlySet<string>
+  /** Count movements by their ids, which takes memory for each. */
+  readonly countsMovements?: boolean
 }
 
 /** A locked wallet and its journal. `uncounted`: entries of jobs whose blocks must be recounted. */
@@ -108,6 +119,8 @@ type Comparison = {
   readonly compared: readonly Compared[]
   /** Tenants that contradict the base, or that it covers too little of. */
   readonly suspect: ReadonlySet<string>
+  /** Tenants whose journal contradicts itself or is trusted: their movements must be counted. */
+  readonly contradicted: ReadonlySet<string>
   /** Every tenant with entries in the journal or a locked wallet. */
   readonly known: ReadonlySet<string>
   /** Tenants on a server that cannot execute scripts now; they stay locked. */
@@ -126,7 +139,7 @@ const SNAPSHOTS_PER_BATCH = 100
  * entries after the base. For a wallet that lost everything, the entries of a day are read as well.
  */
 async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Comparison> {
-  const { base, signal, only } = options
+  const { base, signal, only, countsMovements = false } = options
   const tracker = new Tracker(deps, options)
   const copied = isInUse(base)
     ? deps.journal.lengths().catch((error: Error) => error)
@@ -144,7 +157,7 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
     onApplied: (tenants: ReadonlySet<string>) => tracker.flushEnded(tenants),
     signal,
   }
-  const { tracked, suspect, known, unreachable } = tracker
+  const { tracked, suspect, contradicted, known, unreachable } = tracker
   const from = await readJournal(deps, { ...reading, from: base.from, sinceMs: tracker.sinceMs() })
   if (tracked.size > 0) {
     // An entry that Redis has lost may still be on its way to the journal, sent by the process that
@@ -162,13 +175,18 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
   const compared = await Promise.all([...tracked.values()].map(async wallet =>
     ({ ...wallet, verdict: await judge(deps, wallet) })))
   if (isInUse(base)) {
-    const contradicted = compared.filter(({ verdict }) => verdict.faults.length > 0)
-    for (const { wallet: { tenant } } of contradicted) suspect.add(tenant)
+    const faulty = compared.filter(({ verdict }) => verdict.faults.length > 0)
+    for (const { wallet: { tenant } } of faulty) suspect.add(tenant)
     for (const tenant of await compareWithCopy(copied, compared, known)) suspect.add(tenant)
   }
+  for (const { wallet: { tenant }, journal } of countsMovements ? [] : compared) {
+    if (journal.faults.length > 0 && !suspect.has(tenant)) contradicted.add(tenant)
+  }
   return {
-    compared: compared.filter(({ wallet: { tenant } }) => !suspect.has(tenant)),
+    compared: compared.filter(({ wallet: { tenant } }) =>
+      !suspect.has(tenant) && !contradicted.has(tenant)),
     suspect,
+    contradicted,
     known,
     unreachable,
   }
@@ -182,6 +200,7 @@ type Tracked = TrackedJournal & { readonly wallet: LockedWallet, readonly uncoun
 class Tracker {
   readonly known = new Set<string>()
   readonly suspect = new Set<string>()
+  readonly contradicted = new Set<string>()
   readonly unreachable = new Set<string>()
   readonly tracked = new Map<string, Tracked>()
   readonly #deps: RecoveryDeps
@@ -211,17 +230,22 @@ class Tracker {
         else if (wallet !== undefined && wallet !== 'fenced') this.#add(wallet)
       }
     }
-    onWaiting(this.tracked.size + this.suspect.size + this.unreachable.size)
+    const { tracked, suspect, contradicted, unreachable } = this
+    onWaiting(tracked.size + suspect.size + contradicted.size + unreachable.size)
   }
 
   #add (wallet: LockedWallet): void {
-    const { base } = this.#options
+    const { base, countsMovements = false } = this.#options
     const { tenant, seq, trustsJournal } = wallet
+    if (trustsJournal && !countsMovements) {
+      this.contradicted.add(tenant)
+      return
+    }
     const snapshot = snapshotIn(base, tenant)
     const isBehind = snapshot !== undefined && seq < snapshot.seq
     // Redis may lack ids of top-ups that only the journal has.
     const needsIds = isBehind && lacksPosted(snapshot)
-    if ((trustsJournal && isInUse(base)) || (isBehind && seq > 0) || needsIds) {
+    if ((isBehind && seq > 0) || needsIds) {
       this.suspect.add(tenant)
       return
     }
@@ -229,7 +253,7 @@ class Tracker {
       const openedMs = snapshot.open.map(({ at }) => at)
       this.#oldestMs = Math.min(this.#oldestMs, this.#endedSinceMs, ...openedMs)
     }
-    const retention = chooseRetention(wallet, this.#endedSinceMs)
+    const retention = chooseRetention(wallet, { sinceMs: this.#endedSinceMs, countsMovements })
     const journal = createJournalState(retention, snapshot, this.#recent)
     this.tracked.set(tenant, { wallet, retention, journal, uncounted: [] })
   }
@@ -265,24 +289,23 @@ async function judge (
 ): Promise<Reconciliation> {
   const verdict = reconcile(wallet, journal, retention)
   if (!wallet.trustsJournal || verdict.faults.length > 0) return verdict
+  const distrust = (fault: string): Reconciliation =>
+    ({ ...verdict, behind: false, faults: [fault], appended: [] })
   const { tenant, seq } = wallet
   try {
     const [newest] = await deps.journal.readNewest(tenant, { limit: 1 })
     const copied = newest?.seq ?? 0
-    const length = journal.seq - verdict.renumbered.length
+    const { length } = verdict
     if (length >= Math.max(seq, copied)) return verdict
-    return faulty(`the journal of ${tenant} has ${length} entries, its copy in ClickHouse ` +
+    return distrust(`the journal of ${tenant} has ${length} entries, its copy in ClickHouse ` +
       `${copied}, Redis ${seq}: a journal that lost entries is not trusted; restore it by ` +
       '"npm run admin -- journal restore", then thaw again')
   } catch (error) {
     if (!isInfrastructure(error)) throw error
-    return faulty(`the copy of the journal of ${tenant} in ClickHouse cannot be read, so ` +
+    return distrust(`the copy of the journal of ${tenant} in ClickHouse cannot be read, so ` +
       'the journal cannot be proven complete: thaw again when ClickHouse answers')
   }
 }
-
-const faulty = (fault: string): Reconciliation =>
-  ({ behind: false, faults: [fault], missing: [], renumbered: [], dropped: [] })
 
 /** What the copy of the journal says of its length by tenant, or why it cannot be read. */
 type CopiedLengths = Promise<ReadonlyMap<string, number> | Error>
@@ -324,9 +347,11 @@ async function unlockAll (
   }
 ): Promise<void> {
   // Jobs whose reservations Redis has lost, so that it may lack their data keys.
-  const missing = compared.flatMap(({ wallet: { tenant, seq }, journal, uncounted }) => {
+  const missing = compared.flatMap(({ wallet: { tenant, seq }, journal, verdict, uncounted }) => {
     const ended = [...journal.ended.values()].map(({ reserve, end }) => reserve ?? end)
-    return [...journal.open.values(), ...uncounted, ...ended].filter(entry => entry.seq > seq)
+    const isAny = journal.counted !== undefined && verdict.faults.length === 0
+    return [...journal.open.values(), ...uncounted, ...ended]
+      .filter(entry => isAny || entry.seq > seq)
       .map(({ job, at }) => [job, { tenant, atMs: at }] as const)
   })
   await repairKeys(deps, new Map(missing), signal)
@@ -345,19 +370,19 @@ async function unlockTenant (
   deps: RecoveryDeps, term: LeaderTerm, compared: Compared
 ): Promise<void> {
   const { tenant, seq } = compared.wallet
-  const { faults, missing, renumbered, behind } = compared.verdict
-  if (missing.length > 0 && faults.length === 0) await writeMissing(deps, tenant, missing)
-  if (renumbered.length > 0) await writeRenumbered(deps, tenant, renumbered)
-  // It covers what contradicts, which every later comparison would find again.
-  if (compared.wallet.trustsJournal && faults.length === 0 && compared.journal.faults.length > 0) {
-    await writeSnapshots(deps, [[tenant, { ...compared.journal, faults: [] }]], [])
-  }
+  const { faults, appended, behind } = compared.verdict
+  if (appended.length > 0) await append(deps, tenant, compared)
   // Jobs of a frozen wallet are rebuilt as well: their rows are finished, and a stage that finds no
   // job would drop them.
   const { open, ended } = withEntriesAfterGap(compared.journal)
   const openInRedis = new Map(compared.wallet.openJobs.map(job => [job.job, job]))
   const rebuiltOpen = await rebuildOpen(deps, term, { open, known: openInRedis })
-  const rebuiltEnded = await rebuildEnded(deps, selectEnded(ended, { term, openJobs: openInRedis }))
+  // A wallet that stays frozen knows those up to its last movement.
+  const unknown = faults.length === 0
+    ? ended
+    : new Map([...ended].filter(([, { end }]) => end.seq > seq))
+  const rebuiltEnded = await rebuildEnded(
+    deps, selectEnded(unknown, { term, openJobs: openInRedis }))
   if (rebuiltOpen.superseded || rebuiltEnded.superseded) return
   const rebuilt: Compared = {
     ...compared,
@@ -381,29 +406,19 @@ const isActive = ({ wallet, journal, verdict, uncounted }: Compared, nowMs: numb
     wallet.outbox, wallet.openJobs, uncounted, verdict.faults,
   ].some(({ length }) => length > 0)
 
-/** Appends reconstructed entries to the journal, or every later comparison would find the gap. */
-async function writeMissing (
-  { emitter, log }: RecoveryDeps, tenant: string, missing: readonly Journal[]
+/**
+ * Appends entries to a journal that operators trust, or every later comparison would find the same
+ * gap or contradiction. The snapshot spares it the whole journal.
+ */
+async function append (
+  deps: RecoveryDeps, tenant: string, { journal, verdict: { appended } }: Compared
 ): Promise<void> {
-  await appendToJournal(emitter, missing)
-  log.warn({ tenant, seqs: missing.map(({ seq }) => seq) }, 'missing journal entries ' +
-    'reconstructed from later balances; verify them with "npm run admin -- audit --full"')
-}
-
-/** Appends entries with new numbers. After a crash before the unlock they are there already. */
-async function writeRenumbered (
-  { emitter, log }: RecoveryDeps, tenant: string, renumbered: readonly Journal[]
-): Promise<void> {
-  await appendToJournal(emitter, renumbered)
-  log.warn({ tenant, entries: renumbered.map(({ seq, entryId }) => `${seq} ${entryId}`) },
-    'movements whose numbers others have were given new ones: each counts once')
-}
-
-async function appendToJournal (
-  emitter: RecoveryDeps['emitter'], entries: readonly Journal[]
-): Promise<void> {
-  await emitter.emit(entries.map(value =>
+  await deps.emitter.emit(appended.map(value =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+  deps.log.warn({ tenant, entries: appended.map(({ seq, entryId }) => `${seq} ${entryId}`) },
+    'entries added to the journal: movements that it lacked, or whose numbers others have; ' +
+    'verify them with "npm run admin -- audit --full"')
+  await writeSnapshots(deps, [[tenant, journal]], [])
 }
 
 async function restore (

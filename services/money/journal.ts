@@ -6,6 +6,7 @@ import {
 } from '../runtime/crypto/mac.ts'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
+import { type Amounts, areEqual, post, subtract, ZERO_AMOUNTS } from './prices.ts'
 
 /** Sequence numbers, both ends inclusive. */
 export type Range = readonly [first: number, last: number]
@@ -55,6 +56,139 @@ export function extendByText (head: ChainHead, seq: number, text: () => string):
     seq,
     hash: hashAfter(head.hash, text()),
     missing: gap[0] > gap[1] ? head.missing : [...head.missing, gap],
+  }
+}
+
+type Movement = Pick<Journal, 'type' | 'amountMicros' | 'chargeMicros'>
+
+/** Identifies the movement of an entry, under whatever number: a job is reserved and ended once. */
+export function movementId ({ entryId, type, job }: Journal): string {
+  return job === '' || type === 'reserve' ? entryId : endId(job)
+}
+
+const endId = (job: string) => `${job}:end`
+
+function movesLess (one: Movement, other: Movement): boolean {
+  return (one.chargeMicros - other.chargeMicros || one.amountMicros - other.amountMicros) < 0
+}
+
+/** The entry that counts of each movement. */
+export function countOnce (entries: readonly Journal[]): readonly Journal[] {
+  const byId = new Map<string, Journal>()
+  for (const entry of entries) {
+    const id = movementId(entry)
+    const counted = byId.get(id)
+    if (counted === undefined || movesLess(entry, counted)) byId.set(id, entry)
+  }
+  return [...byId.values()]
+}
+
+/**
+ * The movements of a journal in which different entries may have one number, as an isolated Redis
+ * master and its successor wrote them. Each movement counts once, by its id, under however many
+ * numbers it stands. The sum is the same in any order: of two movements with one id, the one that
+ * charges or moves less counts.
+ */
+export class Movements {
+  sum: Amounts = ZERO_AMOUNTS
+  readonly #counted = new Map<string, Movement>()
+
+  /** Counts the movement of an entry; false if one with its id counts already. */
+  add (entry: Journal): boolean {
+    const { type, amountMicros, chargeMicros } = entry
+    const id = movementId(entry)
+    const counted = this.#counted.get(id)
+    if (counted !== undefined && !movesLess(entry, counted)) return false
+    if (counted !== undefined) this.sum = subtract(this.sum, post(ZERO_AMOUNTS, counted))
+    this.#counted.set(id, { type, amountMicros, chargeMicros })
+    this.sum = post(this.sum, entry)
+    return counted === undefined
+  }
+
+  has (entry: Journal): boolean {
+    return this.#counted.has(movementId(entry))
+  }
+
+  hasEnd (job: string): boolean {
+    return this.#counted.has(endId(job))
+  }
+
+  /**
+   * Whether everything that contradicts up to an entry with these balances is resolved: they are
+   * the sum of all movements up to it, and not only of those that one side knew.
+   */
+  areIn (balances: Amounts): boolean {
+    return areEqual(this.sum, balances)
+  }
+}
+
+/** How the id of an entry begins that states the balances of a journal that operators trust. */
+const TRUSTED = 'trusted:'
+
+/**
+ * The entry after `last` that moves nothing and states these balances, for a journal that operators
+ * trust and whose last entry does not state them.
+ */
+export function trustedEntry (
+  { tenant, seq, at }: Pick<Journal, 'tenant' | 'seq' | 'at'>, balances: Amounts
+): Journal {
+  return {
+    ...balances,
+    tenant,
+    seq: seq + 1,
+    entryId: `${TRUSTED}${seq + 1}`,
+    type: 'adjust',
+    job: '',
+    amountMicros: 0,
+    chargeMicros: 0,
+    at,
+    reason: 'operators trusted the journal: the balances are the sum of its movements',
+    header: null,
+  }
+}
+
+/** Whether operators have trusted the journal up to this entry, whatever it contradicts. */
+export function isTrusted ({ entryId }: Pick<Journal, 'entryId'>): boolean {
+  return entryId.startsWith(TRUSTED)
+}
+
+/** Up to which number contradictions are resolved, and how many numbers had several entries. */
+export type Resolution = { readonly upTo: number, readonly numbers: number }
+
+/**
+ * Finds which contradictions of a journal are resolved. Entries come by number, those of one number
+ * in any order. Numbers with one entry alone whose balances do not follow are resolved by
+ * `trustedEntry` only, and otherwise remain what they are: wrong.
+ */
+export function trackContradictions () {
+  const movements = new Movements()
+  let resolution: Resolution = { upTo: 0, numbers: 0 }
+  let [unresolved, isContradicted] = [0, false]
+  let ofNumber: Journal[] = []
+  const conclude = () => {
+    const isTwice = ofNumber.length > 1
+    if (isTwice) unresolved += 1
+    isContradicted ||= isTwice || ofNumber.some(isTrusted)
+    const [first] = ofNumber
+    if (!isContradicted || !ofNumber.every(entry => movements.areIn(entry))) return
+    isContradicted = false
+    resolution = { upTo: first?.seq ?? 0, numbers: resolution.numbers + unresolved }
+    unresolved = 0
+  }
+  return {
+    add: (entry: Journal): void => {
+      if (entry.seq !== ofNumber[0]?.seq) {
+        conclude()
+        ofNumber = []
+      }
+      ofNumber.push(entry)
+      movements.add(entry)
+    },
+    end: (): Resolution => {
+      conclude()
+      ofNumber = []
+      return resolution
+    },
   }
 }
 

@@ -132,6 +132,12 @@ export function post (
   }
 }
 
+/** The amounts less others. */
+export function subtract (amounts: Amounts, taken: Amounts): Amounts {
+  const differences = AMOUNTS.map(name => [name, amounts[name] - taken[name]])
+  return Object.fromEntries(differences) as Amounts
+}
+
 /** Whether all four amounts are equal. */
 export function areEqual (one: Amounts, other: Amounts): boolean {
   return AMOUNTS.every(name => one[name] === other[name])

@@ -9,6 +9,7 @@ import { CHAIN_START, extendChain } from '../../services/money/journal.ts'
 import { audit, readSettledState } from '../../services/admin/audit/audit.ts'
 import { jobKeys, toRecord } from '../../services/jobs/job-record.ts'
 import { auditIncrementally } from '../../services/admin/audit/incremental.ts'
+import { auditTable } from '../../services/admin/audit/report.ts'
 import { startRedis } from '../support/redis/redis.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
 import { entryOf } from '../support/stage-messages.ts'
@@ -178,7 +179,7 @@ const BREAKS: Readonly<Record<string, (stored: Stored, at: number) => number | v
   },
   'a row is forged': ({ forged }) => { forged.push(7) },
   'a number is taken twice': ({ entries }, at) => {
-    entries.push({ ...entries[at]!, entryId: 'again' })
+    entries.push({ ...entries[at]!, type: 'topup', entryId: 'again', job: '', amountMicros: 5 })
   },
   'an entry is beyond the last': ({ entries }, at) => {
     entries.push({ ...entries[at]!, entryId: 'beyond', seq: entries.length + 1 })
@@ -274,6 +275,40 @@ describe('the proof of a tenant', () => {
       await proofFrom({ before: CHAIN_START }),
     ]).toEqual([true, false, false, false, false])
   })
+})
+
+it('an audit counts each movement of a resolved contradiction once, and is ok', async () => {
+  const { tenant, whole: { entries, jobs } } = await stored(
+    { jobs: 3, hours: 3, unitPriceMicros: 2_000, place: 0, proven: 0, broken: undefined })
+  const last = entries.at(-1)!
+  const numbers = (...more: readonly Journal[]) => partsOf(
+    { entries: [...entries, ...more], jobs: [...jobs], forged: [], late: [], wallet: NO_MONEY })
+  const elsewhere = { type: 'topup', entryId: 'topup:9', job: '', amountMicros: 5, chargeMicros: 0 }
+  const contradicting = { ...last, ...post(entries[1]!, elsewhere), ...elsewhere, seq: 3 }
+  const before = await auditFrom(numbers(contradicting), tenant)
+  expect(before.ok).toBe(false)
+  expect(before.breaches).toContainEqual(
+    expect.objectContaining({ detail: 'two entries have the number 3' }))
+  const amounts = post(last, elsewhere)
+  await redis.hset(moneyKeys(tenant).wallet, {
+    available: amounts.availableMicros, funded: amounts.fundedMicros, seq: last.seq + 1,
+  })
+  const resolving = { ...last, ...amounts, ...elsewhere, seq: last.seq + 1 }
+  const resolved = await auditFrom(numbers(contradicting, resolving), tenant)
+  expect(resolved).toMatchObject({ ok: true, breaches: [], isProven: false })
+  expect(resolved.tenants).toMatchObject([{ entries: last.seq + 1, resolvedContradictions: 1 }])
+  expect(auditTable(resolved, true)).toContain(`${tenant} has 1 resolved contradiction\n`)
+  expect((await auditFrom(numbers(resolving), tenant)).tenants)
+    .not.toMatchObject([{ resolvedContradictions: 1 }])
+  // One that lost an entry since is not resolved any more.
+  const lost = await auditFrom(partsOf({
+    entries: [...entries.toSpliced(2, 1), contradicting, resolving],
+    jobs: [...jobs],
+    forged: [],
+    late: [],
+    wallet: NO_MONEY,
+  }), tenant)
+  expect(lost.ok).toBe(false)
 })
 
 it('an audit waits for jobs whose end Redis has lost and the journal has', async () => {

@@ -3,9 +3,11 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
+import { canonicalText, trackContradictions } from '../../services/money/journal.ts'
 import { post } from '../../services/money/prices.ts'
 import { type Balance, createRecoveryGuards } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY, taggedTenant } from '../../services/money/redis-keys.ts'
+import { codec } from '../support/clickhouse/results.ts'
 import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { acceptRequest, jobClaim } from '../support/jobs.ts'
@@ -23,13 +25,17 @@ let environment: RecoveryEnvironment
 let damaged: Scenario
 let other: Scenario
 beforeEach(async () => {
+  await start()
+})
+
+async function start (): Promise<void> {
   await redis.flushall()
   environment = createRecoveryEnvironment(redis)
   damaged = createScenario(redis, environment, DAMAGED)
   other = createScenario(redis, environment, OTHER)
   await unlockAll(redis, [DAMAGED, OTHER])
   for (const scenario of [damaged, other]) await live(scenario)
-})
+}
 
 /** A job that runs, one that has ended and is stored nowhere, and one that is archived. */
 async function live (scenario: Scenario): Promise<void> {
@@ -52,6 +58,8 @@ async function trust (deps: LedgerDeps = environment.deps): Promise<void> {
   await runLedger(deps)
 }
 
+const topUp = (id: number, micros: number) => damaged.act({ do: 'topUp', id, micros })
+
 const isFrozen = async (tenant: string) => await redis.hget(moneyKeys(tenant).wallet, 'frozen')
 const balances = { availableMicros: 7_400, reservedMicros: 2_000, chargedMicros: 600 }
 
@@ -70,6 +78,129 @@ const wallet = moneyKeys(DAMAGED).wallet
 const text = (available: number) => `availableMicros ${available}, reservedMicros 2000, ` +
   'chargedMicros 600, fundedMicros 10000'
 
+/** What an isolated master wrote after entry 6, whose numbers this one assigns as well. */
+const topUpElsewhere = {
+  type: 'topup', entryId: 'topup:elsewhere', job: '', amountMicros: 500, chargeMicros: 0,
+} as const
+const endElsewhere = {
+  type: 'settle', entryId: 'job_1:settle', job: 'job_1', amountMicros: 2_000, chargeMicros: 600,
+} as const
+const shipped = async (move: () => Promise<unknown>) => {
+  await move()
+  await damaged.ship(false)
+}
+const writeElsewhere = async (
+  entry: Pick<Journal, 'type' | 'entryId' | 'job' | 'amountMicros' | 'chargeMicros'>, seq = 7
+) => await writeEntry(last => ({ ...post(last, entry), ...entry, seq, at: last.at + 1 }))
+
+const diverging: readonly (readonly [string, () => Promise<unknown>, Partial<Balance>])[] = [
+  ['a top-up in the outbox', async () => {
+    await writeElsewhere(topUpElsewhere)
+    await damaged.act({ do: 'topUp', id: 2, micros: 30 })
+  }, { availableMicros: 7_930, fundedMicros: 10_530, seq: 8 }],
+  ['a top-up in the topic', async () => {
+    await writeElsewhere(topUpElsewhere)
+    await shipped(() => damaged.act({ do: 'topUp', id: 2, micros: 30 }))
+  }, { availableMicros: 7_930, fundedMicros: 10_530, seq: 8 }],
+  ['a job', async () => {
+    await writeElsewhere(topUpElsewhere)
+    await shipped(() => damaged.accept('job_4', 3))
+  }, { availableMicros: 7_870, reservedMicros: 2_030, fundedMicros: 10_500, seq: 8 }],
+  ['a job that has ended since', async () => {
+    await writeElsewhere(topUpElsewhere)
+    await shipped(() => damaged.accept('job_4', 3))
+    await shipped(() => damaged.finish('job_4'))
+  }, { availableMicros: 7_900, fundedMicros: 10_500, seq: 9 }],
+  ['a top-up, and a later number of each', async () => {
+    await writeElsewhere(topUpElsewhere)
+    await shipped(async () => {
+      for (const id of [2, 3]) await damaged.act({ do: 'topUp', id, micros: 15 * id })
+    })
+    await writeElsewhere({ ...topUpElsewhere, entryId: 'topup:later' }, 8)
+  }, { availableMicros: 8_475, fundedMicros: 11_075, seq: 10 }],
+  ['the end of a job that costs more here', async () => {
+    await writeElsewhere({ ...endElsewhere, chargeMicros: 500 })
+    await shipped(() => damaged.finish('job_1'))
+    await shipped(() => damaged.act({ do: 'topUp', id: 2, micros: 30 }))
+  }, {
+    availableMicros: 8_930, reservedMicros: 0, chargedMicros: 1_100, fundedMicros: 10_030, seq: 9,
+  }],
+]
+
+/** Both sides wrote the same, so what the wallet has is the sum of all movements. */
+const agreeing: typeof diverging = [
+  ['the end of a job that costs less here', async () => {
+    await writeElsewhere({ ...endElsewhere, chargeMicros: 800 })
+    await shipped(() => damaged.finish('job_1'))
+    await shipped(() => damaged.act({ do: 'topUp', id: 2, micros: 30 }))
+  }, {
+    availableMicros: 8_830, reservedMicros: 0, chargedMicros: 1_200, fundedMicros: 10_030, seq: 8,
+  }],
+  ['the end of a job that both have ended', async () => {
+    await writeElsewhere(endElsewhere)
+    await shipped(() => damaged.finish('job_1'))
+  }, { availableMicros: 8_800, reservedMicros: 0, chargedMicros: 1_200, seq: 7 }],
+  ['a top-up that both have under different numbers', async () => {
+    await writeElsewhere(topUpElsewhere)
+    await shipped(async () => {
+      await damaged.act({ do: 'topUp', id: 2, micros: 30 })
+      const repeated = { id: 'elsewhere', amountMicros: 500, reason: '' }
+      await damaged.wallet.topUp(DAMAGED, repeated)
+    })
+  }, { availableMicros: 7_930, fundedMicros: 10_530, seq: 8 }],
+  ['the end of a job that both have ended under different numbers', async () => {
+    await writeElsewhere(endElsewhere)
+    await shipped(async () => {
+      await damaged.act({ do: 'topUp', id: 2, micros: 30 })
+      await damaged.finish('job_1')
+    })
+  }, {
+    availableMicros: 8_830, reservedMicros: 0, chargedMicros: 1_200, fundedMicros: 10_030, seq: 8,
+  }],
+]
+
+/** All entries of the topic by number, and those of one number in this order. */
+const inOrder = async (order: (a: Journal, b: Journal) => number) => {
+  const entries: Journal[] = []
+  for (const { value } of environment.bus.messages('wallet.journal')) {
+    const entry = await codec.decode('wallet.journal', value!) as Journal
+    if (entry.tenant === DAMAGED) entries.push(entry)
+  }
+  const each = new Map(entries.map(entry => [canonicalText(entry), entry]))
+  return [...each.values()].toSorted((a, b) => a.seq - b.seq || order(a, b))
+}
+/** What each reader of the journal finds in it, in whatever order. */
+const resolutions = async () => {
+  const orders = [
+    () => 0, (a: Journal, b: Journal) => canonicalText(a) < canonicalText(b) ? 1 : -1,
+  ]
+  return await Promise.all(orders.map(async order => {
+    const resolver = trackContradictions()
+    for (const entry of await inOrder(order)) resolver.add(entry)
+    return resolver.end()
+  }))
+}
+const withoutSnapshots = () =>
+  withoutMessages(environment.deps, 'wallet.snapshots', () => false)
+/** Nothing is left of a contradiction, for those who read nothing but the journal. */
+async function expectResolved (expected: Balance): Promise<void> {
+  expect(await isFrozen(DAMAGED)).toBe(null)
+  expect(await damaged.wallet.balance(DAMAGED)).toEqual(expected)
+  const all = await inOrder(() => 0)
+  const twice = new Set(all.filter(({ seq }, index) =>
+    seq === all[index - 1]?.seq).map(({ seq }) => seq)).size
+  for (const { upTo, numbers } of await resolutions()) {
+    expect(numbers).toBe(twice)
+    if (twice > 0) expect(upTo).toBeGreaterThanOrEqual(7)
+  }
+  const before = await contentOf(redis)
+  for (const deps of [environment.deps, withoutSnapshots()]) {
+    await endRun(redis)
+    await runLedger(deps)
+    expect([await isFrozen(DAMAGED), await contentOf(redis)]).toEqual([null, before])
+  }
+}
+
 const contradictions: readonly (readonly [string, () => Promise<unknown>, string])[] = [
   ['a changed balance', () => redis.hincrby(wallet, 'available', 5),
     `after movement 6 Redis has ${text(7_405)}, the journal ${text(7_400)}`],
@@ -79,11 +210,12 @@ const contradictions: readonly (readonly [string, () => Promise<unknown>, string
     'job job_x runs without a reservation'],
   ['an entry behind a gap', () => writeEntry(({ seq }) => ({ seq: seq + 2 })),
     'entries 7 to 7 are missing before entry 8'],
-  ['two entries with one number', () => writeEntry(() => ({ reason: 'another' })),
+  ['two entries with one number',
+    () => writeEntry(() => ({ entryId: 'topup:another', type: 'topup', job: '' })),
     'there are two entries with the number 6'],
   ['two entries with one number behind a gap', async () => {
     await writeEntry(({ seq }) => ({ seq: seq + 2 }))
-    await writeEntry(() => ({ entryId: 'another' }))
+    await writeEntry(() => ({ entryId: 'topup:another', type: 'topup', job: '' }))
   }, 'there are two entries with the number 8; entries 7 to 7 are missing before entry 8'],
   ['the end of a job with another amount', () => writeEntry(last => ({
     seq: last.seq + 1,
@@ -110,7 +242,7 @@ describe('a contradiction', () => {
     expect(await isFrozen(DAMAGED)).toBe(why)
     expect(await isFrozen(OTHER)).toBe(null)
     expect(await contentOf(redis)).toEqual(before)
-    expect(environment.counted).toEqual({ frozen: 1, tenant: 1, recounted_job: 1 })
+    expect(environment.counted).toMatchObject({ frozen: 1, tenant: 1, recounted_job: 1 })
     await expect(damaged.wallet.topUp(DAMAGED, { id: 'b', amountMicros: 1, reason: '' }))
       .rejects.toThrow(`the wallet of ${DAMAGED} is frozen`)
     expect(await damaged.accept('job_4', 1))
@@ -134,78 +266,18 @@ describe('a contradiction', () => {
     })
   })
 
-  /** What an isolated master wrote after entry 6, whose numbers this one assigns as well. */
-  const topUpElsewhere = {
-    type: 'topup', entryId: 'topup:elsewhere', job: '', amountMicros: 500, chargeMicros: 0,
-  } as const
-  const endElsewhere = {
-    type: 'settle', entryId: 'job_1:settle', job: 'job_1', amountMicros: 2_000, chargeMicros: 600,
-  } as const
-  const shipped = async (move: () => Promise<unknown>) => {
-    await move()
-    await damaged.ship(false)
-  }
-  const writeElsewhere = async (
-    entry: Pick<Journal, 'type' | 'entryId' | 'job' | 'amountMicros' | 'chargeMicros'>, seq = 7
-  ) => await writeEntry(last => ({ ...post(last, entry), ...entry, seq, at: last.at + 1 }))
-
-  it.each<readonly [string, () => Promise<unknown>, Partial<Balance>]>([
-    ['a top-up in the outbox', async () => {
-      await writeElsewhere(topUpElsewhere)
-      await damaged.act({ do: 'topUp', id: 2, micros: 30 })
-    }, { availableMicros: 7_930, fundedMicros: 10_530, seq: 8 }],
-    ['a top-up in the topic', async () => {
-      await writeElsewhere(topUpElsewhere)
-      await shipped(() => damaged.act({ do: 'topUp', id: 2, micros: 30 }))
-    }, { availableMicros: 7_930, fundedMicros: 10_530, seq: 8 }],
-    ['a job', async () => {
-      await writeElsewhere(topUpElsewhere)
-      await shipped(() => damaged.accept('job_4', 3))
-    }, { availableMicros: 7_870, reservedMicros: 2_030, fundedMicros: 10_500, seq: 8 }],
-    ['the end of a job that both have ended', async () => {
-      await writeElsewhere(endElsewhere)
-      await damaged.finish('job_1')
-    }, { availableMicros: 8_800, reservedMicros: 0, chargedMicros: 1_200, seq: 7 }],
-    ['a job that has ended since', async () => {
-      await writeElsewhere(topUpElsewhere)
-      await shipped(() => damaged.accept('job_4', 3))
-      await shipped(() => damaged.finish('job_4'))
-    }, { availableMicros: 7_900, fundedMicros: 10_500, seq: 9 }],
-    ['a top-up that both have under different numbers', async () => {
-      await writeElsewhere(topUpElsewhere)
-      await shipped(async () => {
-        await damaged.act({ do: 'topUp', id: 2, micros: 30 })
-        const repeated = { id: 'elsewhere', amountMicros: 500, reason: '' }
-        await damaged.wallet.topUp(DAMAGED, repeated)
-      })
-    }, { availableMicros: 7_930, fundedMicros: 10_530, seq: 9 }],
-    ['the end of a job that both have ended under different numbers', async () => {
-      await writeElsewhere(endElsewhere)
-      await shipped(async () => {
-        await damaged.act({ do: 'topUp', id: 2, micros: 30 })
-        await damaged.finish('job_1')
-      })
-    }, {
-      availableMicros: 8_830, reservedMicros: 0, chargedMicros: 1_200, fundedMicros: 10_030, seq: 9,
-    }],
-    ['a top-up, and a later number of each', async () => {
-      await writeElsewhere(topUpElsewhere)
-      await shipped(async () => {
-        for (const id of [2, 3]) await damaged.act({ do: 'topUp', id, micros: 15 * id })
-      })
-      await writeElsewhere({ ...topUpElsewhere, entryId: 'topup:later' }, 8)
-    }, { availableMicros: 8_475, fundedMicros: 11_075, seq: 10 }],
-  ])('by two entries with a number, one of them %s, ends as well: each movement counts once',
+  it.each(diverging)(
+    'by two entries with a number, one of them %s, ends for good: each movement counts once',
     async (_, diverge, balance) => {
       await diverge()
       await endRun(redis)
       await runLedger(environment.deps)
       expect(await isFrozen(DAMAGED)).toContain('there are two entries with the number 7')
+      for (const { upTo } of await resolutions()) expect(upTo).toBe(0)
       await trust()
-      expect(await isFrozen(DAMAGED)).toBe(null)
       const expected = { ...balances, fundedMicros: 10_000, ...balance }
-      expect(await damaged.wallet.balance(DAMAGED)).toEqual(expected)
-      expect((await createRecoveryStore(redis).check(DAMAGED)).kind).not.toBe('inconsistent')
+      expect(await createRecoveryStore(redis).check(DAMAGED)).not.toMatchObject(
+        { kind: 'inconsistent' })
       expect(await damaged.outbox.pending(DAMAGED)).toEqual([])
       // Neither is added once more when it is repeated.
       for (const entry of await entriesOf(environment, DAMAGED)) {
@@ -215,11 +287,7 @@ describe('a contradiction', () => {
         expect(await damaged.wallet.topUp(DAMAGED, { id, amountMicros, reason }))
           .toMatchObject({ kind: 'known' })
       }
-      await damaged.ship(false)
-      const before = await contentOf(redis)
-      await endRun(redis)
-      await runLedger(environment.deps)
-      expect([await isFrozen(DAMAGED), await contentOf(redis)]).toEqual([null, before])
+      await expectResolved({ seq: 0, ...expected })
       await damaged.endAll()
       await damaged.ship(false)
       const jobs = (await entriesOf(environment, DAMAGED)).map(({ job }) => job)
@@ -230,9 +298,85 @@ describe('a contradiction', () => {
       const clock = { ...environment.deps.clock, now: () => Date.now() + 2 * 86_400_000 }
       await redis.hincrby(wallet, 'available', 5)
       await trust({ ...environment.deps, clock })
-      expect(await isFrozen(DAMAGED)).toBe(null)
-      expect(await damaged.wallet.balance(DAMAGED)).toEqual(ended)
+      await expectResolved(ended)
     })
+
+  it.each(agreeing)('by two entries with a number is none if one of them is %s',
+    async (_, diverge, balance) => {
+      await diverge()
+      await endRun(redis)
+      await runLedger(environment.deps)
+      await expectResolved({ ...balances, fundedMicros: 10_000, seq: 0, ...balance })
+    })
+
+  it('by two entries with a number is none if neither moves money: both are kept', async () => {
+    for (const id of ['job_4', 'job_5']) await damaged.accept(id, 0)
+    await damaged.ship(false)
+    const free = { type: 'settle', amountMicros: 0, chargeMicros: 0 } as const
+    await writeElsewhere({ ...free, entryId: 'job_4:settle', job: 'job_4' }, 9)
+    await damaged.accept('job_6', 0)
+    await endRun(redis)
+    await runLedger(environment.deps)
+    expect(await isFrozen(DAMAGED)).toBe(null)
+    expect((await damaged.outbox.pending(DAMAGED)).map(({ job }) => job)).toEqual(['job_6'])
+    await damaged.ship(false)
+    await redis.flushall()
+    await runLedger(withoutSnapshots())
+    await expectResolved({ ...balances, fundedMicros: 10_000, seq: 9 })
+    const open = (await damaged.store.openJobs(DAMAGED)).map(({ job }) => job)
+    expect(open).toEqual(expect.arrayContaining(['job_5', 'job_6']))
+  })
+
+  it('by balances that do not follow ends for good as well', async () => {
+    await writeEntry(({ seq }) => ({ seq: seq + 1, type: 'adjust', job: '', amountMicros: 9 }))
+    await endRun(redis)
+    await runLedger(environment.deps)
+    expect(await isFrozen(DAMAGED)).toContain('entry 7 has balances')
+    await trust()
+    await expectResolved({ ...balances, availableMicros: 7_409, fundedMicros: 10_009, seq: 8 })
+    // What contradicts after that is another contradiction.
+    await writeEntry(({ seq }) => ({ seq: seq + 1, entryId: 'more', amountMicros: 9 }))
+    await endRun(redis)
+    await runLedger(environment.deps)
+    expect(await isFrozen(DAMAGED)).toContain('entry 9 has balances')
+  })
+
+  it('by two entries with a number is followed by another, which ends as well', async () => {
+    await writeElsewhere(topUpElsewhere)
+    await shipped(() => topUp(2, 30))
+    await trust()
+    // Late, under its first number; and one more that was never seen.
+    await writeElsewhere({ ...topUpElsewhere, entryId: 'topup:2', amountMicros: 30 })
+    await endRun(redis)
+    await runLedger(withoutSnapshots())
+    expect(await isFrozen(DAMAGED)).toBe(null)
+    await shipped(() => topUp(3, 4))
+    await writeElsewhere({ ...topUpElsewhere, entryId: 'topup:late' })
+    await endRun(redis)
+    await runLedger(withoutSnapshots())
+    expect(await isFrozen(DAMAGED)).toBe('there are two entries with the number 7')
+    for (const { upTo } of await resolutions()) expect(upTo).toBe(0)
+    await trust()
+    await expectResolved({ ...balances, availableMicros: 8_434, fundedMicros: 11_034, seq: 10 })
+  })
+
+  it('by two entries with a number stays resolved for a Redis file from before', async () => {
+    await writeElsewhere(topUpElsewhere)
+    await shipped(() => topUp(2, 30))
+    const old = await snapshotOf(redis)
+    await trust()
+    await shipped(() => topUp(3, 4))
+    const balance = await damaged.wallet.balance(DAMAGED)
+    await putBack(redis, old)
+    await runLedger(environment.deps)
+    expect(await isFrozen(DAMAGED)).toBe(null)
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual(balance)
+    await redis.flushall()
+    await runLedger(withoutSnapshots())
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual(balance)
+    for (const id of [2, 3]) await topUp(id, id === 2 ? 30 : 4)
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual(balance)
+  })
 
   it('by two entries with a number stays if both have spent the same money', async () => {
     await writeElsewhere({ ...topUpElsewhere, type: 'adjust', amountMicros: -7_000 })
@@ -303,8 +447,6 @@ describe('a contradiction', () => {
     await runLedger(environment.deps)
     return balance
   }
-  const topUp = (id: number, micros: number) => damaged.act({ do: 'topUp', id, micros })
-
   it.each<readonly [string, () => Promise<unknown>, Partial<Journal>]>([
     ['money that was added', () => topUp(2, 500),
       { entryId: 'missing:7', type: 'adjust', job: '', amountMicros: 500, fundedMicros: 10_500 }],
@@ -493,4 +635,59 @@ describe.each([
     expect(await contentOf(redis)).toEqual(whole)
     expect(kills).toBeGreaterThan(25)
   })
+
+  it.each([
+    ['its file', 1, async () => {}],
+    // What was in the outbox alone is lost with it.
+    ['nothing', 0, async () => await redis.flushall()],
+  ])('of a trust, and %s left of Redis, is followed by one that comes to the same end',
+    async (_, pending, lose) => {
+      const killedAt = async (nth: number) => {
+        await start()
+        await writeElsewhere(topUpElsewhere)
+        await shipped(async () => {
+          for (const id of [2, 3]) await topUp(id, 15 * id)
+        })
+        await writeElsewhere({ ...topUpElsewhere, entryId: 'topup:later' }, 8)
+        if (pending > 0) await topUp(4, pending)
+        return await trust(dyingAt(environment.deps, nth, isDone)).then(() => false, error => {
+          if (!(error instanceof Killed)) throw error
+          return true
+        })
+      }
+      const resolved = {
+        ...balances,
+        availableMicros: 8_475 + pending,
+        fundedMicros: 11_075 + pending,
+        seq: 10 + pending,
+      }
+      let kills = 0
+      for (; await killedAt(kills); kills += 1) {
+        await lose()
+        await runLedger(environment.deps)
+        if (await isFrozen(DAMAGED) !== null) await trust()
+        const about = `killed at step ${kills}`
+        expect(await isFrozen(DAMAGED), about).toBe(null)
+        expect(await damaged.wallet.balance(DAMAGED), about).toEqual(resolved)
+        const ids = (await entriesOf(environment, DAMAGED)).map(({ entryId }) => entryId)
+        expect(ids.toSorted(), about).toEqual([...new Set(ids)].toSorted())
+      }
+      await expectResolved(resolved)
+      expect(kills).toBeGreaterThan(25)
+    })
+})
+
+it('a ledger killed while it resolves a contradiction is followed by another', async () => {
+  await writeElsewhere(topUpElsewhere)
+  await shipped(async () => {
+    for (const id of [2, 3]) await topUp(id, 15 * id)
+  })
+  await writeElsewhere({ ...topUpElsewhere, entryId: 'topup:later' }, 8)
+  const emit: LedgerDeps['emitter']['emit'] = async emits => {
+    await environment.emitter.emit(emits.slice(0, 1))
+    throw new Killed()
+  }
+  await expect(trust({ ...environment.deps, emitter: { emit } })).rejects.toThrow(Killed)
+  await runLedger(environment.deps)
+  await expectResolved({ ...balances, availableMicros: 8_475, fundedMicros: 11_075, seq: 10 })
 })

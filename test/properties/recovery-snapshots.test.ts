@@ -438,5 +438,5 @@ it('a journal that contradicts itself gets no snapshot', async () => {
   const { byTenant } = await takeSnapshots(deps, NO_BASE, signal)
   expect([...byTenant.keys()]).toEqual([BUSY])
   expect(environment.logged.at(-1)).toEqual(['error', 'journal contradicts itself: its wallet ' +
-    'will be frozen at the next restart of Redis; see the runbook on TenantsFrozen'])
+    'may be frozen at the next restart of Redis; see the runbook on TenantsFrozen'])
 })

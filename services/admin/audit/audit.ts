@@ -16,7 +16,9 @@ import { jobKeys } from '../../jobs/job-record.ts'
 import type { Archive, ArchivedJob } from '../../jobs/results/archive.ts'
 import type { Results } from '../../jobs/results/results.ts'
 import { createJobStore } from '../../jobs/store.ts'
-import type { JournalCopy } from '../../money/journal.ts'
+import {
+  canonicalText, countOnce, trackContradictions, type JournalCopy, type Resolution,
+} from '../../money/journal.ts'
 import { moneyKeys } from '../../money/redis-keys.ts'
 import { type Balance, createOutbox, createTenants, createWallet } from '../../money/wallet.ts'
 import { MissingKeyError } from '../../runtime/crypto/key-ring.ts'
@@ -105,15 +107,15 @@ async function auditTenant (
   // After the closed jobs, so that the journal has the end of each.
   const snapshot = await takeAuditSnapshot(deps, tenant, waitMs)
   const { balance, copy, outbox, openJobs, slots } = snapshot
-  const entries = [...new Map([...copy, ...outbox].map(entry => [entry.seq, entry])).values()]
+  const { entries, upTo: resolvedUpTo, numbers } = resolveContradictions([...copy, ...outbox])
   const seen = new Map([...openJobs, ...closedJobs].map(job => [job.id, job]))
   const jobs = [...seen.values(), ...await closedSince(deps, tenant, { seen, entries })]
-  const movements = { seq: balance.seq, outbox, copy }
+  const movements = { seq: balance.seq, outbox, copy, resolvedUpTo }
   const breaches = [
     ...checkWallet(balance, openJobs),
     ...checkForged(snapshot.forged),
     ...checkNumbers(movements),
-    ...checkBalances(copy, outbox, balance),
+    ...checkBalances(movements, balance),
     ...checkIds(entries),
     ...checkEntries(jobs, entries, deps.recordsSinceMs),
     ...checkAges(openJobs, Date.now()),
@@ -128,9 +130,27 @@ async function auditTenant (
     ...counts,
     rows: results.rows,
     breaches: joinMissingKeys(breaches.map(breach => ({ tenant, ...breach }))).length,
+    ...numbers > 0 && { resolvedContradictions: numbers },
     ...isExplained === true && { explained: explain(entries, jobs) },
   }
   return { report, breaches, movements }
+}
+
+/** One entry of each number, or where contradictions are resolved, of each movement. */
+function resolveContradictions (
+  stored: readonly Journal[]
+): Resolution & { readonly entries: readonly Journal[] } {
+  const all = [...new Map(stored.map(entry => [canonicalText(entry), entry])).values()]
+    .toSorted((a, b) => a.seq - b.seq)
+  const resolver = trackContradictions()
+  for (const entry of all) resolver.add(entry)
+  const resolution = resolver.end()
+  const later = all.filter(({ seq }) => seq > resolution.upTo)
+  const entries = [
+    ...countOnce(all.filter(({ seq }) => seq <= resolution.upTo)),
+    ...new Map(later.map(entry => [entry.seq, entry])).values(),
+  ]
+  return { ...resolution, entries }
 }
 
 /**

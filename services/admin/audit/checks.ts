@@ -10,8 +10,8 @@ import { AMOUNTS, type Amounts, post, ZERO_AMOUNTS } from '../../money/prices.ts
 import type { Balance } from '../../money/wallet.ts'
 import { breachUnless, type TenantBreaches } from './report.ts'
 
-/** The canonical texts of a tenant's entries, by number. */
-export type JournalTexts = ReadonlyMap<number, string>
+/** The canonical texts of a tenant's entries, by number: several if they contradict each other. */
+export type JournalTexts = ReadonlyMap<number, readonly string[]>
 
 /** The movements of a tenant; `seq` is the number of the last one in Redis. */
 export type StoredMovements = {
@@ -19,6 +19,8 @@ export type StoredMovements = {
   readonly outbox: readonly Journal[]
   /** By seq. */
   readonly copy: readonly Journal[]
+  /** The number up to which contradictions are resolved, so that they are none any more. */
+  readonly resolvedUpTo: number
 }
 
 /** The ranges of numbers from 1 to `last` that are not in `present`. */
@@ -34,12 +36,14 @@ function missingRanges (present: ReadonlySet<number>, last: number): readonly Ra
 }
 
 /** Checks that every entry of the copy has its own number, up to that of the last movement. */
-export function checkNumbers ({ seq: last, copy }: StoredMovements): TenantBreaches {
+export function checkNumbers (
+  { seq: last, copy, resolvedUpTo }: StoredMovements
+): TenantBreaches {
   const wrong = (job: string, detail: string) =>
     breachUnless(false, { rule: 'the journal is numbered 1 to n', job, detail })
   return copy.flatMap(({ seq, job }, index) => {
     if (seq > last) return wrong(job, `entry ${seq} exists, but Redis has only ${last} movements`)
-    if (seq !== copy[index - 1]?.seq) return []
+    if (seq !== copy[index - 1]?.seq || seq <= resolvedUpTo) return []
     return wrong(job, `two entries have the number ${seq}`)
   })
 }
@@ -66,11 +70,12 @@ export function checkMovements (
 
 /** Checks that Kafka has the same entries as the copy. */
 export function checkKafka (copy: readonly Journal[], kafka: JournalTexts): TenantBreaches {
-  return copy.flatMap(entry => breachUnless(kafka.get(entry.seq) === canonicalText(entry), {
-    rule: 'Kafka and the copy have the same entries',
-    job: entry.job,
-    detail: `entry ${entry.seq} is ${kafka.has(entry.seq) ? 'different' : 'missing'} in Kafka`,
-  }))
+  return copy.flatMap(entry => breachUnless(
+    kafka.get(entry.seq)?.includes(canonicalText(entry)) === true, {
+      rule: 'Kafka and the copy have the same entries',
+      job: entry.job,
+      detail: `entry ${entry.seq} is ${kafka.has(entry.seq) ? 'different' : 'missing'} in Kafka`,
+    }))
 }
 
 const listNumbers = ([first, last]: Range) =>
@@ -117,16 +122,17 @@ export function checkForged (forged: readonly number[]): TenantBreaches {
 
 /**
  * Checks that the journal and the outbox add up to the balances in Redis. An entry after a gap is
- * not compared with the entries before it.
+ * not compared with the entries before it, nor is one that contradicted another.
  */
 export function checkBalances (
-  copy: readonly Journal[], outbox: readonly Journal[], balance: Balance
+  { copy, outbox, resolvedUpTo }: StoredMovements, balance: Balance
 ): TenantBreaches {
   const entries = new Map([...outbox, ...copy].map(entry => [entry.seq, entry]))
   let amounts: Amounts = ZERO_AMOUNTS
   let last = 0
   const wrong = [...entries.values()].toSorted((a, b) => a.seq - b.seq).flatMap(entry => {
-    amounts = entry.seq === last + 1 ? post(amounts, entry) : entry
+    const follows = entry.seq === last + 1 && entry.seq > resolvedUpTo
+    amounts = follows ? post(amounts, entry) : entry
     last = entry.seq
     const differing = AMOUNTS.filter(name => amounts[name] !== entry[name])
     return differing.map(name => ({

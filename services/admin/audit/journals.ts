@@ -17,7 +17,7 @@ type Span = { readonly from: ChainHead, readonly head: ChainHead }
 
 /** The journal in Kafka. Every call reads the topic. */
 export type KafkaJournal = {
-  /** The entries of some tenants; of two entries with one number the first counts. */
+  /** The entries of some tenants, once each. */
   readonly texts: (tenants: ReadonlySet<string>) => Promise<ReadonlyMap<string, JournalTexts>>
   /**
    * The tenants whose spans Kafka contains completely, among messages since a time in Unix ms. It
@@ -45,12 +45,12 @@ export function createKafkaJournal (
   }
   return {
     texts: async wanted => {
-      const tenants = new Map<string, Map<number, string>>()
+      const tenants = new Map<string, Map<number, string[]>>()
       await read(entry => {
         if (!wanted.has(entry.tenant)) return
-        const texts = tenants.get(entry.tenant) ?? new Map<number, string>()
+        const texts = tenants.get(entry.tenant) ?? new Map<number, string[]>()
         tenants.set(entry.tenant, texts)
-        if (!texts.has(entry.seq)) texts.set(entry.seq, canonicalText(entry))
+        addText(texts, entry)
       }, {})
       return tenants
     },
@@ -63,6 +63,13 @@ export function createKafkaJournal (
       return new Set(complete().map(([tenant]) => tenant))
     },
   }
+}
+
+function addText (texts: Map<number, string[]>, entry: Journal): void {
+  const text = canonicalText(entry)
+  const known = texts.get(entry.seq)
+  if (known === undefined) texts.set(entry.seq, [text])
+  else if (!known.includes(text)) known.push(text)
 }
 
 /** Two stages write the journal, so entries can arrive early, but by no more than this. */
@@ -143,30 +150,36 @@ export function checkExportedHead (head: ExportedHead, { copy, kafka }: Journals
     rule: 'the journal contains the exported head', detail: `${exported}; ${why}`,
   })
   if (copy === undefined) return breachWith(false, 'Redis does not know the tenant')
-  const texts = new Map(copy.map(entry => [entry.seq, canonicalText(entry)]))
+  const texts = new Map<number, string[]>()
+  for (const entry of copy) addText(texts, entry)
   return [['ClickHouse', texts] as const, ['Kafka', kafka] as const]
     .flatMap(([where, journal]) => {
       if (journal === undefined) return []
-      const { lacks, hash } = chainUpTo(head, journal)
+      const { lacks, hashes: [hash] = [], hashes = [] } = chainsUpTo(head, journal)
       const what = lacks === undefined ? `has the hash ${hash} there` : `lacks entry ${lacks}`
-      return breachWith(hash === head.hash, `the journal in ${where} ${what}`)
+      return breachWith(hashes.includes(head.hash), `the journal in ${where} ${what}`)
     })
 }
 
+/** Of the ways through numbers with several entries: six such numbers. */
+const MAX_CHAINS = 64
+
 /**
- * The hash of the chain up to an exported head, or the first entry that the chain lacks. Entries
- * that were missing at the export are not part of the chain, even if they arrived later.
+ * The hashes of the chain up to an exported head, or the first entry that the chain lacks. Entries
+ * that were missing at the export are not part of the chain, even if they arrived later. Of several
+ * entries with one number any may have been there first.
  */
-function chainUpTo (
+function chainsUpTo (
   { seq: last, missing }: ChainHead, texts: JournalTexts
-): { readonly hash?: string, readonly lacks?: number } {
-  let { seq, hash } = CHAIN_START
+): { readonly hashes?: readonly string[], readonly lacks?: number } {
+  let [seq, hashes] = [CHAIN_START.seq, [CHAIN_START.hash]]
   while (seq < last) {
     seq += 1
     if (missing.some(([from, to]) => seq >= from && seq <= to)) continue
-    const text = texts.get(seq)
-    if (text === undefined) return { lacks: seq }
-    hash = hashAfter(hash, text)
+    const ofNumber = texts.get(seq)
+    if (ofNumber === undefined) return { lacks: seq }
+    hashes = ofNumber.flatMap(text => hashes.map(hash => hashAfter(hash, text)))
+      .slice(0, MAX_CHAINS)
   }
-  return { hash }
+  return { hashes }
 }

@@ -1,4 +1,5 @@
 import { ACCESS_RULES } from '../../accounts/access-log/copy.ts'
+import { counted } from '../../client/terminal.ts'
 import { tableText, unpainted, type Column } from '../../runtime/platform/text-table.ts'
 
 /** A rule that does not hold: for which tenant and job, with the values that differ. */
@@ -29,6 +30,8 @@ export type TenantReport = {
   readonly closedJobs: number
   readonly rows: number
   readonly breaches: number
+  /** Numbers with several entries, each of whose movements counts once by a later entry. */
+  readonly resolvedContradictions?: number
   /** Every movement in words, if requested. */
   readonly explained?: readonly string[]
 }
@@ -176,6 +179,8 @@ export function auditTable (
     columns, tenants.map(tenant => COLUMNS.map(name => String(tenant[name]))), unpainted)
   const movements = tenants.flatMap(({ tenant, explained = [] }) =>
     explained.map(line => `${tenant} ${line}`))
+  const resolved = tenants.flatMap(({ tenant, resolvedContradictions: numbers = 0 }) =>
+    numbers === 0 ? [] : [`${tenant} has ${counted(numbers, 'resolved contradiction')}`])
   const breachLines = breaches.map(({ tenant, job, rule, detail }) => {
     const id = INVARIANTS.find(({ rules }) => rules.includes(rule))?.id ?? '-'
     return `BREACH ${[id, tenant, job, rule].filter(text => text !== '').join(' ')}: ${detail}`
@@ -186,5 +191,6 @@ export function auditTable (
   const none = isComplete
     ? 'no breaches'
     : 'no breaches in what is new since the last audit; --full reads everything'
-  return [table, ...movements, ...log, ...breaches.length === 0 ? [none] : breachLines].join('\n')
+  const found = breaches.length === 0 ? [none] : breachLines
+  return [table, ...movements, ...resolved, ...log, ...found].join('\n')
 }

@@ -89,8 +89,8 @@ it.each<readonly [string, () => void, string]>([
     'b.live: entries 2 to 2 are missing'],
   ['two entries have the same number', () => {
     const [first, ...rest] = journalOf('b.live', 3)
-    copied.set('b.live', [first!, { ...first!, reason: 'another' }, ...rest])
-  }, 'b.live: two entries have the number 1'],
+    copied.set('b.live', [first!, { ...first!, entryId: 'topup:x' }, ...rest])
+  }, 'b.live: two entries have the number 1\nTwo entries with one number are a contradiction'],
   ['a balance is inconsistent', () => {
     const entries = journalOf('b.live', 3)
     copied.set('b.live', entries.with(2, { ...entries[2]!, availableMicros: 99 }))
@@ -99,6 +99,20 @@ it.each<readonly [string, () => void, string]>([
   change()
   await expect(restore(deps())).rejects.toThrow(why)
   expect([sent, sentActions]).toEqual([[], []])
+})
+
+it('a restore writes a contradiction that a later entry resolves, with all entries', async () => {
+  const [first, ...rest] = journalOf('b.live', 3)
+  const elsewhere = { ...first!, ...post(ZERO_AMOUNTS, { ...first!, amountMicros: 9 }) }
+  const contradicting = { ...elsewhere, entryId: 'topup:x', amountMicros: 9 }
+  const resolving = { ...contradicting, ...post(rest.at(-1)!, contradicting), seq: 4 }
+  const entries = [first!, contradicting, ...rest, resolving]
+  copied.set('b.live', entries)
+  expect(await restore(deps())).toMatchObject({ tenants: 2, entries: 10 })
+  expect(sent).toEqual([...copied.get('a.live')!, ...entries])
+  // A second one behind it is not resolved.
+  copied.set('b.live', [...entries, { ...resolving, entryId: 'topup:y' }])
+  await expect(restore(deps())).rejects.toThrow('b.live: two entries have the number 4')
 })
 
 it('a restore names the tenant whose copy changed after its verification', async () => {
