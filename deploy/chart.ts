@@ -67,12 +67,6 @@ async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>>
   }))
 }
 
-/** The generated files of the chart, by path in `files`. */
-async function chartFiles (): Promise<ReadonlyMap<string, string>> {
-  const programs = `${JSON.stringify(await chartPrograms(), null, 2)}\n`
-  return new Map([['programs.json', programs], ...monitoringFiles()])
-}
-
 /** `compose.yaml` with the key of every vendor that `deploy/providers/` describes. */
 function composeSource (): string {
   const keys = VENDOR_KEYS.map(({ setting }) => `      ${setting}: \${${setting}:-}\n`)
@@ -164,7 +158,8 @@ function scopeBoard (text: string): string {
   return `${JSON.stringify(board)}\n`
 }
 
-const wanted = await chartFiles()
+const programs = `${JSON.stringify(await chartPrograms(), null, 2)}\n`
+const wanted = new Map([['programs.json', programs], ...monitoringFiles()])
 const obsolete = globSync('**/*.*', { cwd: FILES }).filter(path => !wanted.has(path))
 writeGenerated(
   'chart', 'Generates the chart files from topology, settings, alerts and dashboards, and the ' +

@@ -23,25 +23,30 @@ function isFree (port: number): Promise<boolean> {
 }
 
 /**
- * Reserves a port for this process until it ends: between the choice of a port and the moment its
- * server listens, another stack on this machine could choose the same one. On Linux a name without
- * a file is bound for that, which the kernel gives to one process only and takes back at its end.
+ * Whether this process has a name for itself until it ends. On Linux a socket of that name is bound
+ * without a file, which the kernel gives to one process only and takes back at its end; elsewhere
+ * every process has it.
  */
-function reserve (port: number): Promise<boolean> {
+export function holdName (name: string): Promise<boolean> {
   if (process.platform !== 'linux') return Promise.resolve(true)
   const lock = createServer()
   return new Promise((resolve) => {
     lock.once('error', () => resolve(false))
-    lock.listen(`\0verification-jobs-port-${port}`, () => resolve(true))
+    lock.listen(`\0${name}`, () => resolve(true))
     lock.unref()
   })
 }
 
-/** A port at 127.0.0.1 that is free now, is none of `taken` and is reserved for this process. */
+/**
+ * A port at 127.0.0.1 that is free now, is none of `taken` and is reserved for this process: before
+ * its server listens, another stack on this machine could choose the same one.
+ */
 export async function freePort (taken: ReadonlySet<number> = new Set()): Promise<number> {
   for (;;) {
     const port = randomInt(LOWEST_PORT, MAX_PORT)
-    if (!taken.has(port) && await isFree(port) && await reserve(port)) return port
+    const isMine = !taken.has(port) && await isFree(port) &&
+      await holdName(`verification-jobs-port-${port}`)
+    if (isMine) return port
   }
 }
 

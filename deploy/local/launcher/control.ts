@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from '../parts.ts'
+import { holdName } from '../ports.ts'
 import type { Supervisor, Wanted } from './supervisor.ts'
 
 /** One line of an answer: progress, or how it ended. */
@@ -21,18 +22,9 @@ export function toSocketPath (dataDir: string): string {
   return `${tmpdir()}/verification-jobs-${name}.sock`
 }
 
-/**
- * True when this process may be the supervisor of the data folder. On Linux a name without a file
- * is bound for that, which the kernel gives to one process only and takes back when it dies.
- */
+/** Whether this process may be the supervisor of the data folder, of which there is one. */
 export function becomeOnly (dataDir: string): Promise<boolean> {
-  if (process.platform !== 'linux') return Promise.resolve(true)
-  const lock = createServer()
-  return new Promise((resolve) => {
-    lock.once('error', () => resolve(false))
-    lock.listen(`\0${toSocketPath(dataDir)}`, () => resolve(true))
-    lock.unref()
-  })
+  return holdName(toSocketPath(dataDir))
 }
 
 /** Lets commands reach the supervisor; `afterDown` runs when `down` was answered. */
@@ -77,10 +69,10 @@ async function obey (
   }
 }
 
+type Order = { readonly name: 'up' | 'down', readonly wanted?: Wanted }
+
 /** Sends a command to the supervisor and waits for its end. False when none listens. */
-export async function command (
-  dataDir: string, order: { readonly name: 'up' | 'down', readonly wanted?: Wanted }, say: Say
-): Promise<boolean> {
+export async function command (dataDir: string, order: Order, say: Say): Promise<boolean> {
   const answer = await send(dataDir, order)
   if (!answer) return false
   for await (const line of createInterface({ input: answer })) {
@@ -92,9 +84,7 @@ export async function command (
   throw new Error(`The supervisor ended before it was done; see ${dataDir}/logs/supervisor.log`)
 }
 
-function send (
-  dataDir: string, order: { readonly name: string, readonly wanted?: Wanted }
-): Promise<IncomingMessage | undefined> {
+function send (dataDir: string, order: Order): Promise<IncomingMessage | undefined> {
   return new Promise((resolve, reject) => {
     const sent = request({
       socketPath: toSocketPath(dataDir), path: `/${order.name}`, method: 'POST',
