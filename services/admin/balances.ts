@@ -58,7 +58,8 @@ const topUp = (context: Context): Task => async (deps, options) => {
   const amountMicros = usd === undefined ? parseMicros(micros ?? '') : usdToMicros(usd)
   const id = options.id ?? newMovementId(context)
   const movement = { id, amountMicros, reason, note }
-  return await reportPosting(deps, tenant, movement, await deps.wallet.topUp(tenant, movement))
+  const posting = await deps.wallet.topUp(tenant, movement)
+  return await reportPosting(deps, tenant, { ...movement, type: 'topup' }, posting)
 }
 
 /** Corrects a balance with a journal entry. A frozen balance has to be thawed first. */
@@ -75,12 +76,14 @@ const adjust = (context: Context): Task => async (deps, options) => {
   }
   const id = options.id ?? newMovementId(context)
   const movement = { id, amountMicros, reason: reason.trim(), note }
-  return await reportPosting(deps, tenant, movement, await deps.wallet.adjust(tenant, movement))
+  const posting = await deps.wallet.adjust(tenant, movement)
+  return await reportPosting(deps, tenant, { ...movement, type: 'adjust' }, posting)
 }
 
 /** Waits until the entry is in the journal topic; the answer has a warning if it is not. */
 async function reportPosting (
-  deps: WorkspaceDeps, tenant: string, { id, amountMicros }: Movement, posting: Posting
+  deps: WorkspaceDeps, tenant: string,
+  { type, id, amountMicros }: Movement & { readonly type: 'topup' | 'adjust' }, posting: Posting
 ): Promise<TaskResult> {
   if (posting.kind === 'conflict') {
     throw new UsageError(`the id ${id} was already used with an amount other than ` +
@@ -90,9 +93,9 @@ async function reportPosting (
     throw new UsageError(`cannot subtract ${-amountMicros} micros from ${tenant}: only ` +
       `${posting.availableMicros} micros are available.`)
   }
-  const { kind, seq } = posting
+  const { kind } = posting
   const isShipped = await poll(
-    () => deps.wallet.isShipped(tenant, seq), shipped => shipped, SHIPPED_WITHIN_MS)
+    () => deps.wallet.isShipped(tenant, type, { id }), shipped => shipped, SHIPPED_WITHIN_MS)
   return {
     id,
     posting: kind,

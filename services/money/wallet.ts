@@ -79,11 +79,16 @@ export function createWallet (redis: RedisClient) {
     /** Corrects a balance by a signed amount, never 0. */
     adjust: (tenant: string, movement: Movement) => post('adjust', tenant, movement),
 
-    /** Whether the journal topic has an entry: until then a Redis that loses its files loses it. */
-    isShipped: async (tenant: string, seq: number): Promise<boolean> => {
-      const [last, entry] = await redis.hmget(moneyKeys(tenant).wallet, 'seq', `${ENTRY}${seq}`)
-      // A wallet without it has lost its files, and is restored from the topic.
-      return Number(last ?? 0) >= seq && entry === null
+    /**
+     * Whether the journal topic has a movement: until then a Redis that loses its files loses it,
+     * and another movement gets its number.
+     */
+    isShipped: async (
+      tenant: string, type: 'topup' | 'adjust', { id }: Pick<Movement, 'id'>
+    ): Promise<boolean> => {
+      const { wallet, posted } = moneyKeys(tenant)
+      const [seq] = (await redis.hget(posted, `${type}:${id}`))?.split(':') ?? []
+      return seq !== undefined && await redis.hexists(wallet, ENTRY + seq) === 0
     },
 
     balance: async (tenant: string): Promise<Balance> => {

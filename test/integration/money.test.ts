@@ -44,10 +44,10 @@ describe('a wallet', () => {
     })
     const again = { id: 'inv-1', amountMicros: 500, reason: 'else' }
     expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', seq: 1 })
-    expect(await wallet.isShipped(tenant, 1)).toBe(false)
+    expect(await wallet.isShipped(tenant, 'topup', again)).toBe(false)
     await outbox.remove(tenant, [pending!])
-    expect([await wallet.isShipped(tenant, 1), await wallet.isShipped(tenant, 2)])
-      .toEqual([true, false])
+    expect(await wallet.isShipped(tenant, 'topup', again)).toBe(true)
+    expect(await wallet.isShipped(tenant, 'adjust', again)).toBe(false)
     expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', seq: 1 })
     expect(await wallet.topUp(tenant, { ...again, amountMicros: 501 }))
       .toEqual({ kind: 'conflict' })

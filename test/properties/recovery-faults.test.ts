@@ -563,6 +563,24 @@ it('a ledger that another one has succeeded changes nothing more', async () => {
   expect(await contentOf(redis)).toEqual(content)
 })
 
+it('a top-up is not taken for shipped when another has its number, but once it is', async () => {
+  const lost = { id: 'lost', amountMicros: 5, reason: '' }
+  const old = await snapshotOf(redis)
+  await damaged.wallet.topUp(DAMAGED, lost)
+  await putBack(redis, old)
+  await runLedger(environment.deps)
+  await topUp(2, 30)
+  await damaged.ship(false)
+  expect(await damaged.wallet.isShipped(DAMAGED, 'topup', lost)).toBe(false)
+  expect(await damaged.wallet.isShipped(DAMAGED, 'topup', { id: '2' })).toBe(true)
+  await damaged.wallet.topUp(DAMAGED, lost)
+  expect(await damaged.wallet.isShipped(DAMAGED, 'topup', lost)).toBe(false)
+  await damaged.ship(false)
+  await redis.flushall()
+  await runLedger(environment.deps)
+  expect(await damaged.wallet.isShipped(DAMAGED, 'topup', lost)).toBe(true)
+})
+
 class Killed extends Error {}
 
 /** Dependencies of a ledger that crashes at its nth step, before or after it. */
