@@ -14,6 +14,14 @@ type MailboxRule = {
   readonly forCustomers?: true
 }
 
+/** Of the name of a domain, without the dot of the root (RFC 1035, 2.3.4). */
+export const MAX_DOMAIN_LENGTH = 253
+
+/** The domain of a canonical address, or of a bare one. */
+export function readDomain (address: string): string {
+  return address.slice(address.lastIndexOf('@') + 1)
+}
+
 /** Who runs mail exchanges. */
 export type MailOwner = {
   readonly owner: string
@@ -251,14 +259,13 @@ export function findMailProvider (exchange: string): string {
 
 /** Names of hosts; what a name server answers may have any bytes. */
 const HOST_NAME = /^[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})+$/
-const MAX_LENGTH = 253
 /** Further labels of a domain are not masked; a digit names a label. */
 const MAX_LABELS = 9
 
 /** The name of a mail exchange as results show it; undefined for what is no name of a host. */
 export function exchangeName (host: string): string | undefined {
   const name = host.toLowerCase().replace(/\.$/, '')
-  return name.length <= MAX_LENGTH && HOST_NAME.test(name) ? name : undefined
+  return name.length <= MAX_DOMAIN_LENGTH && HOST_NAME.test(name) ? name : undefined
 }
 
 /**

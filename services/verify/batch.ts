@@ -4,6 +4,7 @@ import { parseTenant } from '../accounts/tenant.ts'
 import { type CachedRecord, isCurrent, type RecordCache } from '../cache/cache.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { hasOptions } from '../jobs/options.ts'
+import { readDomain } from '../mail/owners.ts'
 import { CHUNK_ROWS } from '../jobs/submit.ts'
 import {
   type CheckedContact, toCoordinates, createBlock, listedOutcome, type RowOutcome, toRowOutcome,
@@ -150,7 +151,7 @@ class BatchCheck implements CheckedBatch {
       parseTenant(value.tenant).mode === 'live'
     if (!mayBeListed || positions.length === 0) return positions
     const { findListedDomains, clock } = this.#deps
-    const domainAt = (position: number) => (canonicals[position] ?? '').split('@').at(-1) ?? ''
+    const domainAt = (position: number) => readDomain(canonicals[position] ?? '')
     const listed = await findListedDomains?.(value.tenant, [...new Set(positions.map(domainAt))])
     if (listed === undefined) return positions
     return positions.filter(position => {

@@ -1,5 +1,6 @@
 import type { LRUCache } from 'lru-cache'
 import { createHmac } from 'node:crypto'
+import { readDomain } from '../../mail/owners.ts'
 import { boundedCache } from '../../runtime/platform/limits.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import type { Connect, Egress } from './egress.ts'
@@ -80,7 +81,7 @@ export class MailboxRow {
 
   constructor (address: string, { tenant, hosts }: Pick<MailboxRow, 'tenant' | 'hosts'>) {
     this.address = address
-    this.domain = address.slice(address.lastIndexOf('@') + 1)
+    this.domain = readDomain(address)
     this.tenant = tenant
     this.hosts = hosts
     const { promise, resolve } = Promise.withResolvers<Probed>()

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
+import { readDomain } from '../../mail/owners.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
 import { DnsFault, type DnsRecords, reversed } from './dns-records.ts'
 import type { DescribedEgress, Egress } from './egress.ts'
@@ -149,7 +150,7 @@ export class EgressChecks {
 
   async #sender (sender: string): Promise<Finding> {
     const { dns } = this.#options
-    const domain = sender.slice(sender.lastIndexOf('@') + 1)
+    const domain = readDomain(sender)
     const exchanges = await dns.exchanges(domain)
     const isServed = exchanges.length > 0
       ? exchanges.some(name => name !== '' && name !== '.')
@@ -162,7 +163,7 @@ export class EgressChecks {
 
   async #spf (address: string, { helo, sender }: Pick<EgressReport, 'helo' | 'sender'>):
   Promise<Finding> {
-    const domain = sender === '' ? helo : sender.slice(sender.lastIndexOf('@') + 1)
+    const domain = sender === '' ? helo : readDomain(sender)
     const result = await checkSpf(this.#options.dns, { address, helo, sender })
     const term = `ip${isIP(address)}:${address}`
     const todo = result === 'none'

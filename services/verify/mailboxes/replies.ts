@@ -3,6 +3,7 @@ import {
   normalizeText, NOT_STORAGE, OTHER_THING, POLICY, QUOTA, RATE, REFUSED, SENDER, SPAM, SYSTEM,
   TEMPORARY,
 } from './reply-words.ts'
+import { readDomain } from '../../mail/owners.ts'
 
 /** The steps of a session that a server replies to. */
 type SmtpStep = 'greeting' | 'hello' | 'sender' | 'recipient'
@@ -210,11 +211,11 @@ function readText ({ lines }: Pick<SmtpReply, 'lines'>, question: ReplyQuestion)
 function nameParties (raw: string, { sender = '', recipient = '' }: ReplyQuestion): string {
   if (recipient === '') return raw
   const text = raw.toLowerCase()
-  const readDomain = (address: string) => address.slice(address.lastIndexOf('@') + 1).toLowerCase()
-  const ofRecipient = text.replaceAll(`domain ${readDomain(recipient)}`, 'recipient domain')
+  const domain = readDomain(recipient).toLowerCase()
+  const ofRecipient = text.replaceAll(`domain ${domain}`, 'recipient domain')
   const named = sender === ''
     ? ofRecipient
-    : ofRecipient.replaceAll(`domain ${readDomain(sender)}`, 'sender domain')
+    : ofRecipient.replaceAll(`domain ${readDomain(sender).toLowerCase()}`, 'sender domain')
   const isOurs = sender !== '' && text.includes(sender.toLowerCase()) &&
     !text.includes(recipient.toLowerCase())
   return isOurs ? `${named} sender` : named

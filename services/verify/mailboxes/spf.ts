@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js'
+import { MAX_DOMAIN_LENGTH, readDomain } from '../../mail/owners.ts'
 import { DnsFault, type DnsRecords } from './dns-records.ts'
 
 /** What the owner of a domain says of an address that sends in its name (RFC 7208, 2.6). */
@@ -29,9 +30,8 @@ export async function checkSpf (
   dns: Pick<DnsRecords, 'addressesOf' | 'exchanges' | 'names' | 'texts'>, from: SpfSender
 ): Promise<SpfResult> {
   const sender = from.sender === '' ? `postmaster@${from.helo}` : from.sender
-  const domain = sender.slice(sender.lastIndexOf('@') + 1)
   try {
-    return await new SpfCheck(dns, { ...from, sender }).evaluate(domain)
+    return await new SpfCheck(dns, { ...from, sender }).evaluate(readDomain(sender))
   } catch (error) {
     if (error instanceof SpfError) return error.result
     if (error instanceof DnsFault) return 'temperror'
@@ -48,7 +48,6 @@ const QUALIFIERS: Readonly<Record<string, Qualified>> = {
 const MAX_LOOKUPS = 10
 const MAX_VOID_LOOKUPS = 2
 const MAX_RECORDS = 10
-const MAX_DOMAIN = 253
 
 const MACRO = '%\\{[slodiphv]\\d*r?[.+,/_=-]*\\}|%[%_-]'
 const MACRO_STRING = new RegExp(`^(?:${MACRO}|[!-$&-~])*$`, 'i')
@@ -230,7 +229,7 @@ class SpfCheck {
     }
     const name = text.replaceAll(/%(?:\{[^}]*\}|[%_-])/g, macro => expandMacro(macro, values))
     const labels = name.replace(/\.$/, '').split('.')
-    while (labels.join('.').length > MAX_DOMAIN) labels.shift()
+    while (labels.join('.').length > MAX_DOMAIN_LENGTH) labels.shift()
     return labels.join('.')
   }
 }

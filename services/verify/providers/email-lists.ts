@@ -8,6 +8,7 @@ import { getDomain } from 'tldts'
 import {
   type ListName, type ListRelease, type ListsManifest, MANIFEST_FILE, readFileBytes,
 } from '../../jobs/lists-folder.ts'
+import { MAX_DOMAIN_LENGTH } from '../../mail/owners.ts'
 import {
   COMMON_PROVIDERS, FURTHER_PROVIDERS, RELAY_DOMAINS, ROLE_WORDS, SHARED_DOMAINS,
 } from './built-in-lists.ts'
@@ -26,9 +27,6 @@ const PERMANENT = {
 } as const satisfies Record<ListName, readonly string[]>
 
 const SHARED: ReadonlySet<string> = new Set(SHARED_DOMAINS)
-
-/** RFC 1035, 2.3.4, without the dot of the root. What a name server answers may be longer. */
-const MAX_NAME_LENGTH = 253
 
 const LETTERS_WITHOUT_MARK = {
   ß: 'ss', æ: 'ae', ø: 'o', œ: 'oe', ł: 'l', đ: 'd', ı: 'i', þ: 'th',
@@ -71,7 +69,8 @@ export class EmailLists {
     const listing = (isDisposable: boolean, isAllowed: boolean) =>
       // Lists of free providers name disposable domains as well.
       ({ disposable: isDisposable, allowed: isAllowed, free: !isDisposable && free.has(domain) })
-    if (domain.length > MAX_NAME_LENGTH) return listing(false, false)
+    // What a name server answers may be longer.
+    if (domain.length > MAX_DOMAIN_LENGTH) return listing(false, false)
     const registered = registeredDomain(domain)
     for (let name = domain; ; name = name.slice(name.indexOf('.') + 1)) {
       if (allowed.has(name)) return listing(false, true)
@@ -189,9 +188,9 @@ const DOMAIN =
 
 /** A domain name with a dot, in lower case and as A-labels (RFC 5891); undefined for others. */
 function toDomain (text: string): string | undefined {
-  if (text.length > MAX_NAME_LENGTH) return undefined
+  if (text.length > MAX_DOMAIN_LENGTH) return undefined
   const name = ASCII_ONLY.test(text) ? text.toLowerCase() : domainToASCII(text)
-  return name.length <= MAX_NAME_LENGTH && DOMAIN.test(name) ? name : undefined
+  return name.length <= MAX_DOMAIN_LENGTH && DOMAIN.test(name) ? name : undefined
 }
 
 /**

@@ -9,6 +9,7 @@ import type { Mailbox } from '../mailboxes/replies.ts'
 import type { CheckOutcome } from '../../../schemas/api/services.ts'
 import { type Claim, rateConfidence, type MadeChecks, packChecks } from '../../cache/evidence.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
+import { readDomain } from '../../mail/owners.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
 import { unlessAborted, withTimeout } from '../../runtime/platform/retry.ts'
 import { suggestDomain } from './domain-typos.ts'
@@ -35,9 +36,9 @@ export function createEmailDomainProvider ({ domains, lists }: EmailDomainOption
     id: 2,
     services: ['email-validation'],
     ...(domains === undefined ? {} : { limits: { concurrency: MAX_DNS_CALLS } }),
-    check: async (rows, options) => {
+    check: async (rows, request) => {
       const version = lists()
-      const domainsByName = domains && await findAll(domains, rows, options)
+      const domainsByName = domains && await findAll(domains, rows, request)
       return rows.map(({ row, canonical }) => {
         const domain = readDomain(canonical)
         const answer = domainsByName?.get(domain)
@@ -273,11 +274,6 @@ function createVerdict (
       ...(dmarc === undefined ? {} : { dmarc }),
     },
   }
-}
-
-/** The domain of a canonical address. */
-function readDomain (address: string): string {
-  return address.slice(address.lastIndexOf('@') + 1)
 }
 
 type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'free' | 'typo', boolean>>

@@ -44,8 +44,8 @@ export function createVendorProvider (vendor: HttpVendor): Provider {
   const { services, maxRows = 1, options = {}, timeoutMs, concurrency, rate, batch } = vendor
   const id = FIRST_HTTP_ID + vendor.id
   const check: Provider['check'] = batch === undefined
-    ? (rows, options) => checkAtOnce(vendor, rows, options)
-    : (rows, options) => checkByTask({ ...vendor, batch }, { rows, options, provider: id })
+    ? (rows, request) => checkAtOnce(vendor, rows, request)
+    : (rows, request) => checkByTask({ ...vendor, batch }, id, rows, request)
   return {
     id,
     services,
@@ -86,14 +86,9 @@ const MAX_TASK = 256
  * rows end without a verdict.
  */
 async function checkByTask (
-  vendor: BatchVendor,
-  { rows, options, provider }: {
-    readonly rows: readonly ProviderRow[]
-    readonly options: ProviderRequest
-    readonly provider: number
-  }
+  vendor: BatchVendor, provider: number, rows: readonly ProviderRow[], request: ProviderRequest
 ): Promise<Answers> {
-  const { submission, submissions, isLast, service, signal } = options
+  const { submission, submissions, isLast, service, signal } = request
   if (submissions === undefined) throw new ProviderError('unavailable')
   // Answers are matched by contact, as references would have to be kept.
   const requested = rows.map((row) => ({ ...row, reference: row.row }))

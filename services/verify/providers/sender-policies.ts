@@ -1,5 +1,6 @@
 import type { LRUCache } from 'lru-cache'
 import { getDomain } from 'tldts'
+import { MAX_DOMAIN_LENGTH } from '../../mail/owners.ts'
 import { boundedCache } from '../../runtime/platform/limits.ts'
 import { MAX_RECORD_LENGTH, type SpfPolicy, spfPolicy } from '../mailboxes/spf.ts'
 
@@ -136,8 +137,6 @@ export class SenderPolicies {
   }
 }
 
-/** RFC 1035, 2.3.4, without the dot of the root. */
-const MAX_NAME_LENGTH = 253
 const POLICIES = ['none', 'quarantine', 'reject'] as const
 
 /**
@@ -149,7 +148,7 @@ async function dmarcPolicy (
 ): Promise<DmarcPolicy> {
   const registered = getDomain(domain, { allowPrivateDomains: true }) ?? domain
   for (const name of new Set([domain, registered])) {
-    if (name.length + '_dmarc.'.length > MAX_NAME_LENGTH) continue
+    if (name.length + '_dmarc.'.length > MAX_DOMAIN_LENGTH) continue
     const records = (await texts(`_dmarc.${name}`)).filter(isDmarcRecord)
     const [record] = records
     if (record === undefined) continue
