@@ -18,7 +18,7 @@ import {
   connectRedis, logAccessErrors, type RedisClient, redisClock, type RedisClock, redisCredentials,
   type RedisSettings,
 } from '../platform/redis.ts'
-import type { ServiceContext } from '../platform/run.ts'
+import type { ProcessContext, ServiceContext } from '../platform/run.ts'
 import { type Gate, startPauseGate } from './pause.ts'
 
 /** The settings of each dependency. */
@@ -65,23 +65,17 @@ export async function connectDeps<K extends DepName> (
   config: ConfigOf<K>, context: ServiceContext, which: readonly K[]
 ): Promise<Pick<Connections, K> & Pick<ServiceContext, 'log' | 'metrics'>> {
   const deps: Partial<Record<DepName, unknown>> = {}
-  for (const name of which) {
-    const open = (owner: ServiceContext): Promise<unknown> =>
-      openers[name](config as unknown as AllConfig, owner)
-    deps[name] = name === 'gate' ? await open(context) : await shared(context, name, open)
+  const settings = config as unknown as AllConfig
+  for (const name of which as readonly DepName[]) {
+    deps[name] = name === 'gate'
+      ? await openGate(settings, context)
+      : await context.share<unknown>(name, owner => openers[name](settings, owner))
   }
   const { log, metrics } = context
   return { ...deps as Pick<Connections, K>, log, metrics }
 }
 
 type AllConfig = ConfigOf<DepName>
-
-/** Opens a dependency once for all services of the process. */
-async function shared<T> (
-  context: ServiceContext, name: string, open: (process: ServiceContext) => Promise<T>
-): Promise<T> {
-  return context.share === undefined ? await open(context) : await context.share(name, open)
-}
 
 /**
  * A further connection to the same Redis or cluster, for subscriptions: a subscribed one allows no
@@ -105,7 +99,8 @@ const connectState = (settings: RedisSettings<'STATE'>) =>
 const KEEP_ATTEMPTS_MS = 86_400_000
 
 type Openers = {
-  readonly [N in DepName]: (config: AllConfig, context: ServiceContext) => Promise<Connections[N]>
+  readonly [N in Exclude<DepName, 'gate'>]:
+  (config: AllConfig, context: ProcessContext) => Promise<Connections[N]>
 }
 
 const openers: Openers = {
@@ -159,8 +154,7 @@ const openers: Openers = {
     onStop(() => clock.stop())
     return clock
   },
-  gate: openGate,
-  attempts: async (settings, { onStop, log, hasFailed = () => false }) => {
+  attempts: async (settings, { onStop, log, hasFailed }) => {
     const redis = await connectState(settings)
     onStop(() => redis.disconnect())
     const attemptsKey = (partition: string) => `attempts:${partition}`
@@ -183,7 +177,7 @@ const openers: Openers = {
 async function openGate (
   settings: DepsConfig['gate'], context: ServiceContext
 ): Promise<Gate> {
-  const redis = await shared(context, 'gates', async ({ onStop }) => {
+  const redis = await context.share('gates', async ({ onStop }) => {
     const connection = await connectState(settings)
     onStop(() => connection.disconnect())
     return connection

@@ -10,27 +10,26 @@ import { createMetrics, type Metrics } from './metrics.ts'
 import { startWatchdog } from './watchdog.ts'
 import { KEY_CLASSES, PROCESS_KEYS } from '../../topology.ts'
 
-/** The facilities that a process gives to the dependencies of a service. */
-export type ServiceContext = {
+/** The facilities that a process gives to what its services share. */
+export type ProcessContext = {
   readonly name: string
   readonly log: Log
   readonly metrics: Metrics
-  /**
-   * Opens a dependency once for all services of the process, with the context of the process.
-   * Without it, the service opens its own.
-   */
-  readonly share?: Share
   /** Registers a close function for the stop of the process. They run in reverse order. */
   readonly onStop: (close: () => unknown) => void
   /** Reports an unrecoverable error: stops the service and exits with code 1. */
   readonly fatal: (error: unknown) => void
   /** Whether the process stops because of an unrecoverable error. */
-  readonly hasFailed?: () => boolean
+  readonly hasFailed: () => boolean
 }
 
-type Share = <T>(
-  name: string, open: (process: ServiceContext) => Promise<T>
-) => Promise<T>
+/** The facilities that a process gives to a service. */
+export type ServiceContext = ProcessContext & {
+  /** Opens a dependency once for all services of the process, with the context of the process. */
+  readonly share: <T>(
+    name: string, open: (process: ProcessContext) => Promise<T>
+  ) => Promise<T>
+}
 
 /** A started service; `stop` runs before all functions registered by `onStop`. */
 export type Running = { readonly ready: () => boolean, readonly stop?: () => Promise<void> }
@@ -128,9 +127,9 @@ async function startGroup<C> (
 }
 
 /** Opens each dependency for its first caller; all callers get the same. */
-function createShare (process: ServiceContext): Share {
+function createShare (process: ProcessContext): ServiceContext['share'] {
   const opened = new Map<string, Promise<unknown>>()
-  return <T>(name: string, open: (process: ServiceContext) => Promise<T>) => {
+  return <T>(name: string, open: (process: ProcessContext) => Promise<T>) => {
     const resource = opened.get(name) ?? open(process)
     opened.set(name, resource)
     return resource as Promise<T>

@@ -9,6 +9,7 @@ import { createClient } from '../../../services/client/client.ts'
 import { connectDeps } from '../../../services/runtime/engine/connections.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
+import type { ProcessContext, ServiceContext } from '../../../services/runtime/platform/run.ts'
 import { STAGES } from '../../../services/topology.ts'
 import { receiver, secure } from './shared.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -45,13 +46,16 @@ async function storeOutput (
     },
   })
   const closers: (() => unknown)[] = []
-  const { state } = await connectDeps(addresses, {
+  const context: ProcessContext = {
     name: 'sample',
     log: createLog('sample', { destination }),
     metrics: createMetrics(),
     fatal: () => {},
+    hasFailed: () => false,
     onStop: close => { closers.push(close) },
-  }, ['state', 'cache'])
+  }
+  const share: ServiceContext['share'] = (_name, open) => open(context)
+  const { state } = await connectDeps(addresses, { ...context, share }, ['state', 'cache'])
   try {
     const answer = await state.ping().catch((error: Error) => error.message)
     await eventually(() => expect(output.length).toBeGreaterThan(1))
