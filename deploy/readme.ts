@@ -96,9 +96,9 @@ async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
       const shown = fallback ?? (required ? 'required' : 'none')
       // Another program may have the same key with another meaning or default.
       const id = [key, description, shown].join(' ')
-      const known = lines.get(id) ?? { key, services: [], description, fallback: shown }
-      known.services.push(service)
-      lines.set(id, known)
+      const line = lines.get(id) ?? { key, services: [], description, fallback: shown }
+      line.services.push(service)
+      lines.set(id, line)
     }
   }
   return lines

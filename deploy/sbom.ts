@@ -48,7 +48,7 @@ async function billOfMaterials (system = ''): Promise<Bom> {
   })
   const bom = JSON.parse(stdout) as Bom
   const shipped = bom.components.filter(component => !isForDevelopment(component))
-  const others = new Set(bom.components.filter(isForDevelopment).map(one => one['bom-ref']))
+  const others = new Set(bom.components.filter(isForDevelopment).map(other => other['bom-ref']))
   const { name } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Component
   return {
     ...bom,
@@ -56,7 +56,8 @@ async function billOfMaterials (system = ''): Promise<Bom> {
     metadata: { ...bom.metadata, component: { ...bom.metadata.component, name } },
     components: [...shipped.map(withLicence), nodeComponent(), ...systemComponents(system)],
     dependencies: bom.dependencies.filter(({ ref }) => !others.has(ref))
-      .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter(one => !others.has(one)) })),
+      .map(({ ref, dependsOn }) =>
+        ({ ref, dependsOn: dependsOn.filter(other => !others.has(other)) })),
   }
 }
 
@@ -104,10 +105,12 @@ function systemComponents (system: string): readonly Component[] {
  */
 function licenceErrors (bom: Pick<Bom, 'components'>): readonly string[] {
   return bom.components.filter(({ purl }) => purl.startsWith('pkg:npm/')).flatMap((component) => {
-    const found = (component.licenses ?? []).map(({ license, expression }) =>
+    const licences = (component.licenses ?? []).map(({ license, expression }) =>
       expression ?? license?.id ?? license?.name ?? '')
-    if (found.some(isAllowed)) return []
-    const text = found.length === 0 ? 'names no licence' : `has the licence ${found.join(', ')}`
+    if (licences.some(isAllowed)) return []
+    const text = licences.length === 0
+      ? 'names no licence'
+      : `has the licence ${licences.join(', ')}`
     return [`${component.name} ${component.version} ${text}, which is not allowed: replace it or ` +
       'add the licence to deploy/sbom.ts if the services may be shipped with it']
   })

@@ -37,11 +37,11 @@ function makeSecrets (): Readonly<Record<string, string>> {
  * names.
  */
 function writeSecrets (file: string): readonly string[] {
-  const found = existsSync(file) ? readFileSync(file, 'utf8') : ''
-  const known = new Set([...found.matchAll(/^(?:export\s+)?(\w+)\s*=/gm)].map(([, name]) => name))
-  const missing = Object.entries(makeSecrets()).filter(([name]) => !known.has(name))
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  const present = new Set([...text.matchAll(/^(?:export\s+)?(\w+)\s*=/gm)].map(([, name]) => name))
+  const missing = Object.entries(makeSecrets()).filter(([name]) => !present.has(name))
   if (missing.length === 0) return []
-  const separator = found === '' || found.endsWith('\n') ? '' : '\n'
+  const separator = text === '' || text.endsWith('\n') ? '' : '\n'
   const lines = missing.map(([name, value]) => `${name}=${value}\n`)
   appendFileSync(file, separator + lines.join(''), { mode: 0o600 })
   return missing.map(([name]) => name)

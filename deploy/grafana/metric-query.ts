@@ -81,10 +81,10 @@ export function askFor (shown: Shown): Asked {
   const group = by.length === 0 ? '' : ` by (${by.join(', ')})`
   const legend = by.map(label => `{{${label}}}`).join(' ')
   if (type === 'histogram') return { queries: quantiles(metric, where, by), unit: 's', help }
-  const one = type === 'gauge'
+  const value = type === 'gauge'
     ? `${shown.sum === true ? 'sum' : 'max'}${group} (${selector})`
     : `sum${group} (${shown.inAll === true ? 'increase' : 'rate'}(${selector}[${range(shown)}]))`
-  const expr = metric.includes('_micros') ? `${one} / ${MICROS_A_DOLLAR}` : one
+  const expr = metric.includes('_micros') ? `${value} / ${MICROS_A_DOLLAR}` : value
   const queries = [{ expr, legend: legend === '' ? formatTitle(metric) : legend }]
   return { queries, unit: chooseUnit(shown, type), help }
 }

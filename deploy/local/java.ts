@@ -16,17 +16,17 @@ export async function archiveOf (jars: string): Promise<string> {
   return `${jars}-classes-${digest.digest('hex').slice(0, 16)}`
 }
 
-let found: string | undefined
+let version: string | undefined
 
 /** What Java says about its version. Fails with advice unless it is Java 17 or newer. */
 export async function requireJava (): Promise<string> {
-  if (found !== undefined) return found
+  if (version !== undefined) return version
   const { stderr } = await promisify(execFile)('java', ['-version']).catch(() => ({ stderr: '' }))
   const major = Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0)
   if (major < 17) {
     throw new Error('Java 17 or newer is needed for Kafka and the schema registry ' +
       '(for example: sudo apt-get install openjdk-17-jre-headless).')
   }
-  found = stderr
-  return stderr
+  version = stderr
+  return version
 }

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { readJson } from './launcher/state.ts'
 
 /**
  * Ports are taken below the range from which the system takes the ports of outgoing connections:
@@ -57,17 +58,17 @@ export async function freePort (taken: ReadonlySet<number> = new Set()): Promise
 export function openPortBook (dataDir: string): PortBook {
   mkdirSync(dataDir, { recursive: true })
   const file = `${dataDir}/ports.json`
-  const remembered = readPorts(file)
-  const given = new Map<string, number>()
+  const remembered = readJson<Record<string, number>>(file) ?? {}
+  const chosen = new Map<string, number>()
   let queue: Promise<unknown> = Promise.resolve()
 
   async function choose (name: string): Promise<number> {
-    const known = given.get(name)
-    if (known !== undefined) return known
-    const taken = new Set([...Object.values(remembered), ...given.values()])
+    const earlier = chosen.get(name)
+    if (earlier !== undefined) return earlier
+    const taken = new Set([...Object.values(remembered), ...chosen.values()])
     const old = remembered[name]
     const port = old !== undefined && await isFree(old) ? old : await freePort(taken)
-    given.set(name, port)
+    chosen.set(name, port)
     remembered[name] = port
     writeFileSync(file, JSON.stringify(remembered, null, 2))
     return port
@@ -75,17 +76,9 @@ export function openPortBook (dataDir: string): PortBook {
 
   return {
     port: (name) => {
-      const chosen = queue.then(() => choose(name))
-      queue = chosen.catch(() => undefined)
-      return chosen
+      const choice = queue.then(() => choose(name))
+      queue = choice.catch(() => undefined)
+      return choice
     },
-  }
-}
-
-function readPorts (file: string): Record<string, number> {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8'))
-  } catch {
-    return {}
   }
 }

@@ -48,22 +48,22 @@ function unusedSince (name: string): string | undefined {
  * @throws Error if one removed what this release uses, or was edited after it was applied.
  */
 export function pending (
-  known: readonly Migration[], applied: readonly Applied[], release: string
+  migrations: readonly Migration[], applied: readonly Applied[], release: string
 ): readonly Migration[] {
   for (const { number, name, digest } of applied) {
-    const own = known[number - 1]
+    const migration = migrations[number - 1]
     const since = unusedSince(name)
     if (since !== undefined && compareReleases(release, since) < 0) {
       throw new Error(`the database has migration ${name}, which removed what release ${release} ` +
         `uses: deploy release ${since} or newer`)
     }
-    if (own !== undefined && own.digest !== digest) {
+    if (migration !== undefined && migration.digest !== digest) {
       throw new Error(`migration ${name} was changed after it was applied: ` +
         'restore the file and put the change into a new one')
     }
   }
   const done = new Set(applied.map(({ number }) => number))
-  return known.filter(({ number }) => !done.has(number))
+  return migrations.filter(({ number }) => !done.has(number))
 }
 
 function compareReleases (one: string, other: string): number {

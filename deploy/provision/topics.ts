@@ -50,9 +50,9 @@ async function plannedGrowth (
 ): Promise<readonly Growth[]> {
   if (there.length === 0) return []
   const { topics } = await admin.fetchTopicMetadata({ topics: there.map(({ name }) => name) })
-  const found = new Map(topics.map(({ name, partitions }) => [name, partitions.length]))
+  const current = new Map(topics.map(({ name, partitions }) => [name, partitions.length]))
   const changes = there.map(({ name, partitions }) =>
-    ({ name, from: found.get(name) ?? partitions, to: partitions }))
+    ({ name, from: current.get(name) ?? partitions, to: partitions }))
   const faults = changes.flatMap(change => findFault(change, configured) ?? [])
   if (faults.length > 0) throw new Error(faults.join('; '))
   return changes.filter(({ from, to }) => from < to)
@@ -79,7 +79,7 @@ function findFault ({ name, from, to }: Growth, configured: TopicPartitions): st
 function defaultCount (name: string): number {
   const topic = logicalTopic(name)?.topic
   if (topic === undefined || !TOPICS_BY_JOB.includes(topic)) return 0
-  return allTopics().find(one => one.name === name)?.partitions ?? 0
+  return allTopics().find(candidate => candidate.name === name)?.partitions ?? 0
 }
 
 async function addPartitions (

@@ -8,7 +8,7 @@ const literals = new RegExp([
  * that a search for keywords or a semicolon can't be misled by data. Positions stay the same.
  */
 function maskLiterals (sql: string): string {
-  return sql.replace(literals, (found) => '\u00b7'.repeat(found.length))
+  return sql.replace(literals, (literal) => '\u00b7'.repeat(literal.length))
 }
 
 /** True when a second statement follows the first: a server refuses that over HTTP. */
@@ -32,11 +32,11 @@ const sourceClause = /\s(?:SETTINGS\s[\s\S]*?\s)?FORMAT\s+([A-Za-z]\w*)[^\S\n]*\
 /** Splits `INSERT INTO t (a) SETTINGS x = 1 FORMAT JSONEachRow`, or undefined for anything else. */
 export function splitInsert (text: string): InsertText | undefined {
   const masked = maskLiterals(text)
-  const found = insertStart.test(masked) ? sourceClause.exec(masked) : null
-  if (!found || found[1]?.toUpperCase() === 'VALUES') return undefined
-  if (/\s(?:SELECT|VALUES)\s/i.test(masked.slice(0, found.index))) return undefined
-  const dataAt = found.index + found[0].length
-  return { head: text.slice(0, found.index), tail: text.slice(found.index, dataAt), dataAt }
+  const source = insertStart.test(masked) ? sourceClause.exec(masked) : null
+  if (!source || source[1]?.toUpperCase() === 'VALUES') return undefined
+  if (/\s(?:SELECT|VALUES)\s/i.test(masked.slice(0, source.index))) return undefined
+  const dataAt = source.index + source[0].length
+  return { head: text.slice(0, source.index), tail: text.slice(source.index, dataAt), dataAt }
 }
 
 /** Formats whose output is the same whether it is written in one go or in pieces. */

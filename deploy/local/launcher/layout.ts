@@ -62,11 +62,11 @@ export function planProcesses (
       services.includes(service) && !apart.includes(service) && countInstances(service) > 0),
   })).filter(host => host.services.length > 1)
   return services.flatMap(service => {
-    const host = hosts.find(one => one.services.includes(service))
-    const own = Array.from({ length: countInstances(service) }, (_, index) =>
+    const host = hosts.find(host => host.services.includes(service))
+    const instances = Array.from({ length: countInstances(service) }, (_, index) =>
       ({ name: `${service}-${index + 1}`, services: [service] }))
-    if (host === undefined) return own
-    return [...host.services[0] === service ? [host] : [], ...own.slice(1)]
+    if (host === undefined) return instances
+    return [...host.services[0] === service ? [host] : [], ...instances.slice(1)]
   })
 }
 

@@ -149,7 +149,7 @@ async function applyLayout (
     running.delete(name)
     running.set(name, instance)
   }
-  const targets = [...running.values()].map(one => describe(one).metricsUrl)
+  const targets = [...running.values()].map(instance => describe(instance).metricsUrl)
   mkdirSync(options.dataDir, { recursive: true })
   writeFileSync(targetsFile(options), JSON.stringify(targets))
   options.onChange?.()
