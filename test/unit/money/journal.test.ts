@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import {
-  canonicalText, CHAIN_START, createHeadsCodec, createJournalCopy, extendChain, hashAfter,
+  canonicalText, CHAIN_START, countOnce, createHeadsCodec, createJournalCopy, extendChain,
+  hashAfter, Movements, trackContradictions, trustedEntry,
 } from '../../../services/money/journal.ts'
 import { createRecordMac, type SignedRecord } from '../../../services/runtime/crypto/mac.ts'
 import { createClickhouseDouble } from '../../support/clickhouse/stored.ts'
@@ -24,6 +25,58 @@ const topUp = (seq: number, change: Partial<Journal> = {}): Journal => ({
   reason: 'gift',
   header: null,
   ...change,
+})
+
+describe('movements with several numbers', () => {
+  const reserve = topUp(2, { type: 'reserve', job: 'j', entryId: 'j:reserve', amountMicros: 4 })
+  const settle = { ...reserve, type: 'settle', entryId: 'j:settle', chargeMicros: 3 }
+  const dear = { ...settle, chargeMicros: 4 }
+  const release = { ...settle, type: 'void', entryId: 'j:void', chargeMicros: 0 }
+
+  it.each<readonly [string, readonly Journal[], number]>([
+    ['a top-up', [topUp(1), topUp(1, { seq: 3 }), reserve, settle], 3],
+    ['an end that differs', [topUp(1), reserve, dear, settle, { ...dear, seq: 9 }], 3],
+    ['an end without a charge', [topUp(1), reserve, settle, release, dear], 0],
+  ])('count once, in any order: %s', (_, entries, charged) => {
+    const { length } = entries
+    const orders = Array.from({ length }, (_none, at) => [...entries.slice(at), ...entries])
+    for (const order of [...orders, entries.toReversed()]) {
+      const movements = new Movements()
+      for (const entry of order) movements.add(entry)
+      expect(movements.sum).toEqual({
+        availableMicros: 5 - charged, reservedMicros: 0, chargedMicros: charged, fundedMicros: 5,
+      })
+      expect(countOnce(order).map(({ chargeMicros }) => chargeMicros).toSorted())
+        .toEqual([0, 0, charged])
+    }
+  })
+
+  const resolutionOf = (...entries: readonly Journal[]) => {
+    const contradictions = trackContradictions()
+    for (const entry of entries) contradictions.add(entry)
+    return contradictions.end()
+  }
+
+  it('are resolved by balances with all of them, and by no others', () => {
+    const other = topUp(2, { entryId: 'other' })
+    const twice = [topUp(1), topUp(2), other]
+    expect(resolutionOf(...twice, topUp(3))).toEqual({ upTo: 0, numbers: 0 })
+    const resolved = [...twice, topUp(3), topUp(4, { entryId: 'other' })]
+    expect(resolutionOf(...resolved)).toEqual({ upTo: 4, numbers: 1 })
+    expect(resolutionOf(...resolved.toSpliced(1, 1))).toEqual({ upTo: 0, numbers: 0 })
+    const again = topUp(5, { entryId: 'again' })
+    expect(resolutionOf(...resolved, topUp(5), again, topUp(6))).toEqual({ upTo: 4, numbers: 1 })
+    expect(resolutionOf(...resolved, topUp(5), again, topUp(6), topUp(7, { entryId: 'again' })))
+      .toEqual({ upTo: 7, numbers: 2 })
+  })
+
+  it('without a contradiction are resolved by trust alone', () => {
+    const wrong = topUp(2, { availableMicros: 99, fundedMicros: 99 })
+    expect(resolutionOf(topUp(1), wrong, topUp(3))).toEqual({ upTo: 0, numbers: 0 })
+    const trusted = trustedEntry(wrong, topUp(2))
+    expect(trusted).toMatchObject({ seq: 3, amountMicros: 0, availableMicros: 10 })
+    expect(resolutionOf(topUp(1), wrong, trusted)).toEqual({ upTo: 3, numbers: 0 })
+  })
 })
 
 describe('the chain of the journal', () => {
