@@ -241,11 +241,10 @@ type KeysByOrganization = ReadonlyMap<string, readonly StoredKey[]>
 
 /** The stored keys of organizations. */
 export async function readOrganizationKeys (
-  { read }: { readonly read: (orgId: string) => Promise<readonly StoredKey[]> },
-  organizations: Iterable<string>
+  store: Pick<OrganizationKeyStore, 'read'>, organizations: Iterable<string>
 ): Promise<KeysByOrganization> {
   const keys = new Map<string, readonly StoredKey[]>()
-  for (const orgId of organizations) keys.set(orgId, await read(orgId))
+  for (const orgId of organizations) keys.set(orgId, await store.read(orgId))
   return keys
 }
 
