@@ -45,7 +45,7 @@ const ADDRESSES = [
  * All programs of the chart by name, the stages in pipeline order. They follow from the topology
  * and from the configuration of each program.
  */
-async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>> {
+async function describePrograms (): Promise<Readonly<Record<string, ChartProgram>>> {
   const services = await Promise.all([...STAGES, 'page'].map(async name => ({
     name,
     program: `services/${name}/main.ts`,
@@ -68,7 +68,7 @@ async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>>
 }
 
 /** `compose.yaml` with the key of every vendor that `deploy/providers/` describes. */
-function composeSource (): string {
+function renderCompose (): string {
   const keys = VENDOR_KEYS.map(({ setting }) => `      ${setting}: \${${setting}:-}\n`)
   const text = readFileSync(COMPOSE, 'utf8')
   const place = /(^ +# Generated: the keys of vendors\.\n)(?: +VENDOR_\w+_KEY: .*\n)*/m
@@ -105,7 +105,7 @@ function collectNeeds (config: TObject): Pick<ChartProgram, 'settings' | 'secret
  * The rules and dashboards of the chart by path: those of compose, with queries that are restricted
  * to the namespace.
  */
-function monitoringFiles (): ReadonlyMap<string, string> {
+function readMonitoring (): ReadonlyMap<string, string> {
   const rules = ['recording.yml', 'alerts.yml'].map(name =>
     [`rules/${name}`, scopeRules(readText(`prometheus/${name}`))] as const)
   const boards = readdirSync(new URL('grafana/dashboards', import.meta.url)).toSorted()
@@ -131,7 +131,7 @@ const EXPRESSION = /^( *)expr: (?:[|>]-?\n(?:\1 +.*(?:\n|$))+|.*)/gm
  * Restricts a query to the namespace of the chart: the Prometheus of a cluster has the processes,
  * memory and HTTP requests of all namespaces.
  */
-function scoped (query: string): string {
+function scopeQuery (query: string): string {
   return query.replace(TOKENS, (token, name?: string, rest = '') => {
     if (name === undefined || WORDS.includes(name) || rest.endsWith('(')) return token
     const labels = rest.slice(1, -1)
@@ -144,28 +144,28 @@ const readText = (path: string) => readFileSync(new URL(path, import.meta.url), 
 function scopeRules (text: string): string {
   return text.replace(EXPRESSION, expression => {
     const [key = '', ...query] = expression.split(/(?<=^ *expr:)/)
-    return key + scoped(query.join(''))
+    return key + scopeQuery(query.join(''))
   })
 }
 
 function scopeBoard (text: string): string {
   const board: unknown = JSON.parse(text, (key, value: unknown) => {
     if (typeof value !== 'string') return value
-    if (key === 'expr') return scoped(value)
+    if (key === 'expr') return scopeQuery(value)
     return value.replace(/^label_values\(([^,]+),/, (_, series: string) =>
-      `label_values(${scoped(series)},`)
+      `label_values(${scopeQuery(series)},`)
   })
   return `${JSON.stringify(board)}\n`
 }
 
-const programs = `${JSON.stringify(await chartPrograms(), null, 2)}\n`
-const wanted = new Map([['programs.json', programs], ...monitoringFiles()])
+const programs = `${JSON.stringify(await describePrograms(), null, 2)}\n`
+const wanted = new Map([['programs.json', programs], ...readMonitoring()])
 const obsolete = globSync('**/*.*', { cwd: FILES }).filter(path => !wanted.has(path))
 writeGenerated(
   'chart', 'Generates the chart files from topology, settings, alerts and dashboards, and the ' +
   'keys of vendors in compose.yaml.',
   new Map([
     ...[...wanted].map(([path, text]) => [new URL(path, FILES), text] as const),
-    [COMPOSE, composeSource()],
+    [COMPOSE, renderCompose()],
   ]),
   obsolete.map(path => new URL(path, FILES)))

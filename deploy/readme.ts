@@ -18,7 +18,7 @@ const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
 const services = new URL('../services/', import.meta.url)
 const id = (name: string) => name.replaceAll('.', '_')
 
-function drawing (): string {
+function renderDrawing (): string {
   const arrows = Object.entries(topology.stages).flatMap(([stage, { reads, writes }]) => [
     ...reads.map(topic => `  ${id(topic)}[("${topic}")] --> ${stage}`),
     ...writes.map(topic => `  ${stage} --> ${id(topic)}[("${topic}")]`),
@@ -54,7 +54,7 @@ const PICTURE_STYLE = `
 `
 
 /** The picture of the pipeline as a file: the drawing of the web page without its figures. */
-function picture (): string {
+function renderPipeline (): string {
   const label = 'The pipeline: stages, and the Kafka topics that connect them.'
   return renderPicture(TASKS, label, PICTURE_STYLE)
 }
@@ -69,7 +69,7 @@ const splits = {
   none: '-', lane: 'lane', 'lane:service': 'lane, service', partner: 'partner',
 } as const
 
-function topics (): string {
+function renderTopics (): string {
   const rows = Object.entries(topology.topics).map(([name, topic]) => {
     const kept = `${'compact' in topic ? 'compacted, ' : ''}${keptFor(topic.keepHours)}`
     return tableRow([`\`${name}\``, topic.key, splits[topic.split], `${topic.partitions}`, kept])
@@ -84,7 +84,7 @@ type ConfigLine = {
   readonly fallback: string
 }
 
-async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
+async function readConfigLines (): Promise<ReadonlyMap<string, ConfigLine>> {
   const lines = new Map<string, ConfigLine>()
   const paths = globSync('*/config.ts', { cwd: services }).sort()
   for (const path of paths.filter(name => !name.startsWith('platform/'))) {
@@ -104,15 +104,15 @@ async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
   return lines
 }
 
-async function configuration (): Promise<string> {
-  const rows = [...await configLines()].sort(([a], [b]) => a < b ? -1 : 1)
+async function renderConfiguration (): Promise<string> {
+  const rows = [...await readConfigLines()].sort(([a], [b]) => a < b ? -1 : 1)
     .map(([, { key, services, description, fallback }]) =>
       tableRow([`\`${key}\``, description, fallback, services.join(', ')]))
   return [...tableHead(['key', 'meaning', 'default', 'read by']), ...rows].join('\n')
 }
 
 /** The outcomes of inputs with test keys. */
-function sandbox (): string {
+function renderSandbox (): string {
   const phones = MAGIC_PHONES.map(({ magic, means }) => [`phone ending in \`${magic}\``, means])
   const emails = MAGIC_EMAILS.map(({ magic, means }) => [`e-mail \`${magic}@...\``, means])
   const { phone, email } = SANDBOX_REFUSALS
@@ -136,7 +136,7 @@ const CLAIMS: Readonly<Record<string, string>> = {
 }
 
 /** What supports each verdict, and how strongly. */
-function confidence (): string {
+function renderConfidence (): string {
   const rows = Object.entries(SUPPORT).map(([claim, support]) => {
     const checks = Object.entries(support as Support).map(([check, outcomes]) =>
       `\`${check}\` ${Object.entries(outcomes).map(([outcome, weight]) =>
@@ -147,7 +147,7 @@ function confidence (): string {
 }
 
 /** The checks of a row and their outcomes. */
-function checks (): string {
+function renderChecks (): string {
   const rows = (meanings: Readonly<Record<string, string>>) =>
     Object.entries(meanings).map(([code, means]) => tableRow([`\`${code}\``, means]))
   return [
@@ -157,7 +157,7 @@ function checks (): string {
 }
 
 /** The ACLs of the user of each stage, by operation. */
-function access (): string {
+function renderAccess (): string {
   const rows = STAGES.map(stage => {
     const rules = listAccessRules(stage)
     const named = (kind: AccessRule['kind'], operation: AccessRule['operation']) => rules
@@ -172,7 +172,7 @@ function access (): string {
 }
 
 /** The classes of root keys of each process. */
-function keyClasses (): string {
+function renderKeyClasses (): string {
   const rows = Object.entries(PROCESS_KEYS).map(([name, classes]) => tableRow([
     `\`${name}\``, ...KEY_CLASSES.map(keyClass => classes.includes(keyClass) ? 'yes' : '-'),
   ]))
@@ -180,11 +180,11 @@ function keyClasses (): string {
 }
 
 /** All pages with generated sections and the picture of the pipeline, up to date. */
-async function documents (): Promise<ReadonlyMap<URL, string>> {
+async function renderDocuments (): Promise<ReadonlyMap<URL, string>> {
   const [head = [], ...permissions] = roleTable()
   const parts = {
-    architecture: { drawing: drawing(), topics: topics() },
-    configuration: { configuration: await configuration() },
+    architecture: { drawing: renderDrawing(), topics: renderTopics() },
+    configuration: { configuration: await renderConfiguration() },
     people: {
       roles: [...tableHead(head), ...permissions.map(tableRow)].join('\n'),
       routes: [...tableHead(['route', 'access', 'recorded as']), ...pageDefinitions().map(
@@ -192,19 +192,20 @@ async function documents (): Promise<ReadonlyMap<URL, string>> {
           `\`${name}\``, `\`${access}\``, records ? `\`${records}\`` : '-',
         ]))].join('\n'),
     },
-    results: { checks: checks(), confidence: confidence() },
-    sandbox: { sandbox: sandbox() },
-    keys: { keys: keyClasses() },
-    security: { access: access() },
+    results: { checks: renderChecks(), confidence: renderConfidence() },
+    sandbox: { sandbox: renderSandbox() },
+    keys: { keys: renderKeyClasses() },
+    security: { access: renderAccess() },
   }
   const pages = Object.entries(parts).map(([name, made]) => {
     const file = page(name)
-    return [file, filled(file, made)] as const
+    return [file, fillParts(file, made)] as const
   })
-  return new Map([...pages, [new URL('docs/images/pipeline.svg', import.meta.url), picture()]])
+  const picture = new URL('docs/images/pipeline.svg', import.meta.url)
+  return new Map([...pages, [picture, renderPipeline()]])
 }
 
-function filled (file: URL, parts: Readonly<Record<string, string>>): string {
+function fillParts (file: URL, parts: Readonly<Record<string, string>>): string {
   let text = readFileSync(file, 'utf8')
   for (const [name, section] of Object.entries(parts)) {
     const [begin, end] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`]
@@ -220,4 +221,4 @@ function filled (file: URL, parts: Readonly<Record<string, string>>): string {
 }
 
 writeGenerated('readme', 'Generates what pages of the documentation repeat from the code.',
-  await documents())
+  await renderDocuments())

@@ -42,7 +42,7 @@ const root = join(import.meta.dirname, '..')
  * line for each package of the system: name, version and architecture, separated by spaces.
  * Rejects with the message of npm, for example for packages that the lock file does not have.
  */
-async function billOfMaterials (system = ''): Promise<Bom> {
+async function createBill (system = ''): Promise<Bom> {
   const { stdout } = await promisify(execFile)('npm', ARGUMENTS, {
     cwd: root, maxBuffer: 64 * 1_024 * 1_024,
   })
@@ -54,7 +54,7 @@ async function billOfMaterials (system = ''): Promise<Bom> {
     ...bom,
     // npm gives it the name of the folder.
     metadata: { ...bom.metadata, component: { ...bom.metadata.component, name } },
-    components: [...shipped.map(withLicence), nodeComponent(), ...systemComponents(system)],
+    components: [...shipped.map(withLicence), describeNode(), ...parseSystem(system)],
     dependencies: bom.dependencies.filter(({ ref }) => !others.has(ref))
       .map(({ ref, dependsOn }) =>
         ({ ref, dependsOn: dependsOn.filter(other => !others.has(other)) })),
@@ -70,7 +70,7 @@ const isForDevelopment = ({ properties = [] }: Component): boolean =>
 const licensed = (id: string) => ({ licenses: [{ license: { id } }] })
 
 /** The Node that runs this program, with the hash of its executable. */
-function nodeComponent (): Component {
+function describeNode (): Component {
   return {
     type: 'platform',
     name: 'node',
@@ -90,7 +90,7 @@ function withLicence (component: Component): Component {
     : component
 }
 
-function systemComponents (system: string): readonly Component[] {
+function parseSystem (system: string): readonly Component[] {
   return system.split('\n').filter(line => line.trim() !== '').map((line) => {
     const [name = '', version = '', architecture = ''] = line.split(' ')
     const at = `${encodeURIComponent(name)}@${encodeURIComponent(version)}`
@@ -103,7 +103,7 @@ function systemComponents (system: string): readonly Component[] {
  * What is wrong with the licences of a bill: a line for each npm package that has none, or none
  * that is allowed. Packages of the system come under those of the distribution.
  */
-function licenceErrors (bom: Pick<Bom, 'components'>): readonly string[] {
+function findLicenceErrors (bom: Pick<Bom, 'components'>): readonly string[] {
   return bom.components.filter(({ purl }) => purl.startsWith('pkg:npm/')).flatMap((component) => {
     const licences = (component.licenses ?? []).map(({ license, expression }) =>
       expression ?? license?.id ?? license?.name ?? '')
@@ -131,13 +131,13 @@ async function main (): Promise<void> {
     .option('--system <file>', 'packages of the system: lines of name, version, architecture')
     .option('-o, --output <file>', 'write to this file; standard output by default')
     .parse().opts<{ readonly system?: string, readonly output?: string }>()
-  const bom = await billOfMaterials(system === undefined
+  const bom = await createBill(system === undefined
     ? ''
     : onFile(() => readFileSync(system, 'utf8'), `--system ${system}`, 'be read'))
   const text = `${JSON.stringify(bom, undefined, 2)}\n`
   if (output === undefined) process.stdout.write(text)
   else onFile(() => writeFileSync(output, text), `--output ${output}`, 'be written')
-  for (const error of licenceErrors(bom)) {
+  for (const error of findLicenceErrors(bom)) {
     console.error(error)
     process.exitCode = 1
   }

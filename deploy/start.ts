@@ -64,16 +64,16 @@ async function startStack (): Promise<() => Promise<void>> {
 const readState = () => readJson<StackState>(`${dataDir}/stack.json`)
 
 /** The sample: valid and invalid phone numbers of many countries, and e-mail addresses. */
-function sample (name: 'phones' | 'emails'): readonly string[] {
+function readSample (name: 'phones' | 'emails'): readonly string[] {
   const text = readFileSync(new URL(`sample/${name}.csv`, import.meta.url))
   return parse(text, { from_line: 2, relax_quotes: false }).map((cells: string[]) => cells[0] ?? '')
 }
 
 async function verifySample (client: Client): Promise<void> {
   await verifyAndShow(client, {
-    service: 'phone-validation', inputs: sample('phones'), countryCode: 'US',
+    service: 'phone-validation', inputs: readSample('phones'), countryCode: 'US',
   }, say)
-  await verifyAndShow(client, { service: 'email-validation', inputs: sample('emails') }, say)
+  await verifyAndShow(client, { service: 'email-validation', inputs: readSample('emails') }, say)
 }
 
 const end = await startStack().catch((error: unknown) => {

@@ -29,14 +29,14 @@ function toType (avro: Avro): string {
   if (Array.isArray(avro)) return avro.map(toType).join(' | ')
   const { type, logicalType, items, fields } = avro as Exclude<Avro, string | readonly Avro[]>
   if (logicalType === 'texts') return 'readonly string[]'
-  if (items !== undefined) return `readonly ${arrayItem(toType(items))}[]`
+  if (items !== undefined) return `readonly ${toArrayItem(toType(items))}[]`
   if (fields !== undefined) {
     return `{ ${fields.map(field => `readonly ${field.name}: ${toType(field.type)}`).join(', ')} }`
   }
   return toType(type)
 }
 
-function arrayItem (item: string): string {
+function toArrayItem (item: string): string {
   return item.includes('|') ? `(${item})` : item
 }
 
@@ -46,7 +46,7 @@ function isOptional ({ type }: Field): boolean {
     ('fields' in type[1] || ('items' in type[1] && type[1].items === 'string'))
 }
 
-function declaration (schema: RecordSchema): string {
+function renderDeclaration (schema: RecordSchema): string {
   const fields = schema.fields.map(field => `  /** ${field.doc ?? ''} */\n` +
     `  readonly ${field.name}${isOptional(field) ? '?' : ''}: ${toType(field.type)}`)
   return `/** ${schema.doc} */\nexport type ${schema.name} = {\n${fields.join('\n')}\n}\n`
@@ -56,7 +56,7 @@ function toMapType (name: string, doc: string, entries: readonly string[]): stri
   return `/** ${doc} */\nexport type ${name} = {\n${entries.join('\n')}\n}\n`
 }
 
-function typesSource (): string {
+function renderTypes (): string {
   const files = readdirSync(folder).filter(file => file.endsWith('.avsc')).sort()
   const schemas = files.map(file => ({
     topic: file.replace('.avsc', ''),
@@ -70,11 +70,11 @@ function typesSource (): string {
     .map(({ topic, schema }) => entry(topic.replace('-rows', ''), schema))
   return [
     '// Generated from the .avsc files by `npm run types`; do not edit.\n',
-    ...schemas.map(({ schema }) => declaration(schema)),
+    ...schemas.map(({ schema }) => renderDeclaration(schema)),
     toMapType('Values', 'The readable value of each topic.', values),
     toMapType('SealedRows', 'What is sealed in the values of each topic that carries rows.', rows),
   ].join('\n')
 }
 
 writeGenerated('types', 'Generates schemas/types.ts from all .avsc files.',
-  new Map([[new URL('types.ts', folder), typesSource()]]))
+  new Map([[new URL('types.ts', folder), renderTypes()]]))

@@ -47,7 +47,7 @@ function unusedSince (name: string): string | undefined {
  * `release` does not use any more.
  * @throws Error if one removed what this release uses, or was edited after it was applied.
  */
-export function pending (
+export function selectPending (
   migrations: readonly Migration[], applied: readonly Applied[], release: string
 ): readonly Migration[] {
   for (const { number, name, digest } of applied) {

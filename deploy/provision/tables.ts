@@ -4,7 +4,7 @@ import {
   connectClickhouse, COMMAND_TIMEOUT_MS,
 } from '../../services/runtime/platform/clickhouse.ts'
 import { inCloud, migrationsOnCluster, onCluster } from './cluster.ts'
-import { migrations, pending, type Applied, type Migration } from './migrations.ts'
+import { migrations, selectPending, type Applied, type Migration } from './migrations.ts'
 import { keepRecords } from './retention.ts'
 
 export type Target = {
@@ -43,7 +43,7 @@ export async function applyMigrations (
     }
     const { create, convert } = statementsFor[kind]
     await clickhouse.command({ query: create })
-    const missing = pending(migrations(), await appliedIn(clickhouse), ownRelease())
+    const missing = selectPending(migrations(), await appliedIn(clickhouse), ownRelease())
     for (const { statements, ...migration } of missing) {
       await apply(clickhouse, { ...migration, statements: statements.flatMap(convert) })
     }

@@ -34,7 +34,7 @@ export async function createTopics (options: TopicOptions): Promise<void> {
     const existing = new Set(await admin.listTopics())
     const missing = wanted.filter(({ name }) => !existing.has(name))
     const there = wanted.filter(({ name }) => existing.has(name))
-    const grown = await plannedGrowth(admin, there, partitions)
+    const grown = await planGrowth(admin, there, partitions)
     await create(admin, missing, options)
     say(`topics: ${missing.length} created, ${existing.size} were there`)
     await addPartitions(admin, grown, say)
@@ -45,7 +45,7 @@ export async function createTopics (options: TopicOptions): Promise<void> {
 type Growth = { readonly name: string, readonly from: number, readonly to: number }
 
 /** The topics with fewer partitions than wanted. Checks all before anything is changed. */
-async function plannedGrowth (
+async function planGrowth (
   admin: KafkaAdmin, there: readonly RealTopic[], configured: TopicPartitions
 ): Promise<readonly Growth[]> {
   if (there.length === 0) return []

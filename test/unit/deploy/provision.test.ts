@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
-import { migrations, pending } from '../../../deploy/provision/migrations.ts'
+import { migrations, selectPending } from '../../../deploy/provision/migrations.ts'
 import { alignAccess } from '../../../deploy/provision/access.ts'
 import { stageRules } from '../../../services/runtime/kafka/admin.ts'
 
@@ -16,20 +16,20 @@ describe('migrations', () => {
   it('are applied once, and never after they were changed', () => {
     const known = migrations()
     const applied = known.map(({ number, name, digest }) => ({ number, name, digest }))
-    expect(pending(known, [], '1.0.0')).toEqual(known)
-    expect(pending(known, applied.slice(0, 2), '1.0.0')).toEqual(known.slice(2))
-    expect(pending(known, applied, '1.0.0')).toEqual([])
-    expect(() => pending(known, [{ ...applied[0]!, digest: 'other' }], '1.0.0'))
+    expect(selectPending(known, [], '1.0.0')).toEqual(known)
+    expect(selectPending(known, applied.slice(0, 2), '1.0.0')).toEqual(known.slice(2))
+    expect(selectPending(known, applied, '1.0.0')).toEqual([])
+    expect(() => selectPending(known, [{ ...applied[0]!, digest: 'other' }], '1.0.0'))
       .toThrow('was changed after')
   })
 
   it('of newer releases stay, unless they removed what this release uses', () => {
     const known = migrations()
     const newer = (name: string) => [{ number: known.length + 1, name, digest: 'newer' }]
-    expect(pending(known, newer('0099_added.sql'), '1.9.0')).toEqual(known)
+    expect(selectPending(known, newer('0099_added.sql'), '1.9.0')).toEqual(known)
     const removed = newer('0099_reasons_unused_since_1.10.0.sql')
-    expect(pending(known, removed, '1.10.0')).toEqual(known)
-    expect(() => pending(known, removed, '1.9.0'))
+    expect(selectPending(known, removed, '1.10.0')).toEqual(known)
+    expect(() => selectPending(known, removed, '1.9.0'))
       .toThrow('removed what release 1.9.0 uses: deploy release 1.10.0 or newer')
   })
 
