@@ -265,7 +265,10 @@ export type JournalCopy = {
   readonly pages: (
     tenant: string, from: { readonly seq: number, readonly atMs: number }
   ) => AsyncIterable<StoredJournal>
-  /** The last `limit` entries of a tenant, or those before a seq or of a type, newest first. */
+  /**
+   * The last `limit` entries of a tenant, or those before a seq or of a type, newest first. Of two
+   * with one seq it is the one whose movement has no later seq.
+   */
   readonly readNewest: (tenant: string, options: NewestOptions) => Promise<readonly Journal[]>
   /** Extends the heads by all entries stored after them; a tenant without entries has none. */
   readonly heads: (from: ReadonlyMap<string, ChainHead>) => Promise<ReadonlyMap<string, ChainHead>>
@@ -328,8 +331,16 @@ export function createJournalCopy (
     const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before, type })
     for await (const row of rows) {
       const entry = toEntry(row)
-      if (entry.seq === entries.at(-1)?.seq || !isSigned(row, entry)) continue
-      if (entries.push(entry) === limit) break
+      if (!isSigned(row, entry)) continue
+      const last = entries.at(-1)
+      if (entry.seq !== last?.seq) {
+        if (entries.length === limit) break
+        entries.push(entry)
+      } else if (entry.entryId !== last.entryId) {
+        const of = { tenant, seq: last.seq, entryId: last.entryId }
+        const later = await readRows<StoredEntry>(clickhouse, SELECT_LATER, of)
+        if (later.some(other => isSigned(other, toEntry(other)))) entries.splice(-1, 1, entry)
+      }
     }
     return entries
   }
@@ -454,6 +465,8 @@ const SELECT_PAGE = `
 const SELECT_BEFORE = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64}
     AND ({type:String} = '' OR type = {type:String}) ORDER BY seq DESC, mac`
+const SELECT_LATER = `
+  ${SELECT} WHERE tenant = {tenant:String} AND seq > {seq:UInt64} AND entry_id = {entryId:String}`
 const SELECT_AFTER = `
   ${SELECT} WHERE tenant IN {tenants:Array(String)} AND seq > {after:Map(String, UInt64)}[tenant]
   ORDER BY tenant, seq, mac`

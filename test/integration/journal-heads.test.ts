@@ -92,6 +92,18 @@ describe('the head of the journal in a file', () => {
   })
 })
 
+it('the newest movements are once each, also those whose number another has', async () => {
+  const [second] = end
+  const elsewhere = { ...second!, entryId: 'topup:elsewhere' }
+  const tenantElsewhere = `${tenant}-elsewhere`
+  const entries = [second!, elsewhere, { ...elsewhere, seq: 4 }]
+  await journal.append(entries.map(entry => ({ ...entry, tenant: tenantElsewhere })))
+  const newest = await journal.readNewest(tenantElsewhere, { limit: 3 })
+  expect(newest.map(({ seq, entryId }) => [seq, entryId])).toEqual([
+    [4, 'topup:elsewhere'], [2, 'topup:second'],
+  ])
+})
+
 describe('the head of the journal at an address', () => {
   it('comes again until it is accepted', async () => {
     await services.stop()

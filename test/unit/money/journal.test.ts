@@ -292,4 +292,19 @@ describe('the copy of the journal in ClickHouse', () => {
     await copy.readNewest(TENANT, { limit: 3, type: 'topup' })
     expect(queries[1]?.query_params).toMatchObject({ type: 'topup' })
   })
+
+  it('reads of two entries with one seq the one whose movement has no other', async () => {
+    const [other, again] = [2, 4].map(seq => ({ ...entry(seq), entryId: 'other' }))
+    const [one, two, twice, three, later] =
+      await stored([entry(1), entry(2), other!, entry(3), again!])
+    const forged = { ...later, entry_id: two!['entry_id'] }
+    const expected = [again, entry(3), entry(2), entry(1)]
+    for (const [rows, found] of [[[two, twice], [forged]], [[twice, two], [later]]] as const) {
+      const { copy, queries } = copyOn(
+        [later!, three!, ...rows.map(row => row!), one!], found.map(row => row!))
+      expect(await copy.readNewest(TENANT, { limit: 4 })).toEqual(expected)
+      expect(queries[1]?.query_params)
+        .toEqual({ tenant: TENANT, seq: 2, entryId: rows[0]!['entry_id'] })
+    }
+  })
 })
