@@ -169,12 +169,13 @@ const inOrder = async (order: (a: Journal, b: Journal) => number) => {
   const each = new Map(entries.map(entry => [canonicalText(entry), entry]))
   return [...each.values()].toSorted((a, b) => a.seq - b.seq || order(a, b))
 }
+/** Of entries with one number: as they were written, and as a copy may have them. */
+const ORDERS = [
+  () => 0, (a: Journal, b: Journal) => canonicalText(a) < canonicalText(b) ? 1 : -1,
+]
 /** What each reader of the journal finds in it, in whatever order. */
 const resolutions = async () => {
-  const orders = [
-    () => 0, (a: Journal, b: Journal) => canonicalText(a) < canonicalText(b) ? 1 : -1,
-  ]
-  return await Promise.all(orders.map(async order => {
+  return await Promise.all(ORDERS.map(async order => {
     const resolver = trackContradictions()
     for (const entry of await inOrder(order)) resolver.add(entry)
     return resolver.end()
@@ -299,6 +300,16 @@ describe('a contradiction', () => {
       await redis.hincrby(wallet, 'available', 5)
       await trust({ ...environment.deps, clock })
       await expectResolved(ended)
+      for (const order of ORDERS) {
+        const entries = await inOrder(order)
+        await redis.flushall()
+        const restored = createRecoveryEnvironment(redis)
+        await restored.emitter.emit(entries.map(value =>
+          ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+        await runLedger(restored.deps)
+        expect(await isFrozen(DAMAGED)).toBe(null)
+        expect(await damaged.wallet.balance(DAMAGED)).toEqual(ended)
+      }
     })
 
   it.each(agreeing)('by two entries with a number is none if one of them is %s',
