@@ -34,7 +34,7 @@ import { EgressChecks } from './mailboxes/egress-check.ts'
 import { createEgress, createEgressPool, describedEgresses } from './mailboxes/egress.ts'
 import { MailHosts } from './mailboxes/hosts.ts'
 import { type HostMemory, redisHostMemory, reportOwners } from './mailboxes/memory.ts'
-import { createVerifyStage, type VerifyDeps } from './stage.ts'
+import { type VerifyDeps, VerifyStage } from './stage.ts'
 import { redisSubmissions, TasksInFlight } from './submissions.ts'
 
 type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
@@ -138,7 +138,7 @@ async function startVerify (
   const contactLists = new ContactLists({
     redis: connected.state, keys: connectOrganizationKeys('results', config, connected),
   })
-  const stage = createVerifyStage({
+  const stage = new VerifyStage({
     ...verifyDeps(config, { ...connected, onStop: context.onStop }, { domains, lists }),
     findListedDomains: domains && createFindListedDomains(domains, contactLists),
   })

@@ -2,11 +2,11 @@ import { parseTenant } from '../accounts/tenant.ts'
 import type { WaitingBatch } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import {
-  type Decision, type Emission, type Incoming, inMessageSpan, type Stage,
+  type Decision, type Emission, type EmittedBy, type Incoming, inMessageSpan, type Postponement,
+  type Stage,
 } from '../runtime/engine/stage.ts'
-import {
-  boundedCache, eventLoop, FairSlots,
-} from '../runtime/platform/limits.ts'
+import type { RawMessage } from '../runtime/kafka/bus.ts'
+import { boundedCache, eventLoop, FairSlots } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { chooseLane } from '../runtime/platform/topics.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
@@ -53,45 +53,127 @@ const MAX_ENDED = 10_000
  * message that is not due yet blocks its partition until it is. Messages behind it pass only if
  * their job was cancelled or has ended.
  */
-export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
-  const slots = new Map(SERVICE_SLUGS.map(service =>
-    [service, new FairSlots({ capacity: deps.concurrencyOf(service), maxCredit: 1 })]))
-  const ended = boundedCache<true>({ entries: MAX_ENDED })
-  return {
-    name: 'verify',
-    batch: deps.batch,
-    batchOf: { 'rows.retry': Math.max(RETRIED_MESSAGES, deps.batch) },
-    byTenant: ['rows.to-verify'],
-    decide: async (messages, signal) => {
-      const nowMs = deps.clock.now()
-      const open = messages.filter((message) => !ended.has(formatPosition(message)))
-      const early = open.filter(({ value }) => value.notBefore > nowMs)
-      const over = await jobsOver(early, deps)
-      const waiting = early.find(({ value }) => !over.has(value.job))
-      const inOrder =
-        waiting === undefined ? messages : messages.slice(0, messages.indexOf(waiting))
-      const due = open.filter((message) =>
-        inOrder.includes(message) || over.has(message.value.job))
-      const decisions = await decideAll(due, { deps, slots, signal })
-      const redelivered = inOrder.filter((message) => !open.includes(message))
-      decisions.push(...redelivered.map((message) => ({ completes: [message], emits: [] })))
-      if (waiting === undefined) return decisions
-      const untilMs = Math.min(waiting.value.notBefore, nowMs + CANCELLATION_POLL_MS)
-      const behind = due.filter((message) => !inOrder.includes(message))
-      const remembered = decisions.map((decision) => ({
-        ...decision,
-        afterProduced: async () => {
-          for (const message of behind) ended.set(formatPosition(message), true)
-          await decision.afterProduced?.()
-        },
-      }))
-      return [...remembered, { postpone: waiting, untilMs }]
-    },
-    resolveDead: (headers) => unresolvableRows(headers, deps),
-    forget: () => {
-      ended.clear()
-      deps.tasks?.forget()
-    },
+export class VerifyStage implements Stage<'verify'> {
+  readonly name = 'verify'
+  readonly batch: number
+  readonly batchOf: NonNullable<Stage<'verify'>['batchOf']>
+  readonly byTenant = ['rows.to-verify'] as const
+  readonly #deps: VerifyDeps
+  readonly #slots: ReadonlyMap<string, FairSlots>
+  readonly #ended = boundedCache<true>({ entries: MAX_ENDED })
+
+  constructor (deps: VerifyDeps) {
+    this.#deps = deps
+    this.batch = deps.batch
+    this.batchOf = { 'rows.retry': Math.max(RETRIED_MESSAGES, deps.batch) }
+    this.#slots = new Map(SERVICE_SLUGS.map(service =>
+      [service, new FairSlots({ capacity: deps.concurrencyOf(service), maxCredit: 1 })]))
+  }
+
+  async decide (
+    messages: readonly BatchMessage[], signal: AbortSignal
+  ): Promise<readonly (Decision<'verify'> | Postponement<'verify'>)[]> {
+    const nowMs = this.#deps.clock.now()
+    const open = messages.filter((message) => !this.#ended.has(formatPosition(message)))
+    const early = open.filter(({ value }) => value.notBefore > nowMs)
+    const over = await jobsOver(early, this.#deps)
+    const waiting = early.find(({ value }) => !over.has(value.job))
+    const inOrder =
+      waiting === undefined ? messages : messages.slice(0, messages.indexOf(waiting))
+    const due = open.filter((message) =>
+      inOrder.includes(message) || over.has(message.value.job))
+    const decisions = await this.#decideAll(due, signal)
+    const redelivered = inOrder.filter((message) => !open.includes(message))
+    decisions.push(...redelivered.map((message) => ({ completes: [message], emits: [] })))
+    if (waiting === undefined) return decisions
+    const untilMs = Math.min(waiting.value.notBefore, nowMs + CANCELLATION_POLL_MS)
+    const behind = due.filter((message) => !inOrder.includes(message))
+    const remembered = decisions.map((decision) => ({
+      ...decision,
+      afterProduced: async () => {
+        for (const message of behind) this.#ended.set(formatPosition(message), true)
+        await decision.afterProduced?.()
+      },
+    }))
+    return [...remembered, { postpone: waiting, untilMs }]
+  }
+
+  /** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */
+  async resolveDead (
+    headers: RawMessage['headers']
+  ): Promise<readonly EmittedBy<'verify'>[]> {
+    const lost = coordinatesOfHeaders(headers)
+    if (lost === undefined) return []
+    const { tenant, job } = lost.coordinates
+    const outcome = await this.#deps.store.outcome(tenant, job)
+    if (outcome.kind !== 'accepted' || outcome.job.closed) return []
+    return [unresolvableBlock(lost, { atMs: outcome.job.createdAtMs, inputs: false })]
+  }
+
+  forget (): void {
+    this.#ended.clear()
+    this.#deps.tasks?.forget()
+  }
+
+  /** Waits for every batch even if one fails, so that none runs on after `decide` has rejected. */
+  async #decideAll (
+    messages: readonly BatchMessage[], signal: AbortSignal
+  ): Promise<BatchDecision[]> {
+    const settled = await Promise.allSettled(messages.map((message) =>
+      this.#decideBatch(message, signal)))
+    const failed = settled.find((it) => it.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
+    return settled.flatMap((it) => it.status === 'fulfilled' ? [it.value] : [])
+  }
+
+  async #decideBatch (message: BatchMessage, signal: AbortSignal): Promise<BatchDecision> {
+    const { store, clock, checker, tasks, submissionsOf } = this.#deps
+    const { value } = message
+    const { service, tenant, job } = value
+    const { action, deadlineMs } = await store.batchAction(tenant, job)
+    if (action === 'skip') {
+      tasks?.record(message, [])
+      return { completes: [message], emits: [] }
+    }
+    failpoint('verify.begun')
+    const lane = chooseLane(value.totalRows)
+    await eventLoop.yield(lane, tenant)
+    const read = { value, rows: message.rows(), deadlineMs }
+    const takesBatches = checker.takesBatches(service as ServiceSlug, parseTenant(tenant).mode)
+    const batch: VerificationBatch = takesBatches
+      ? { ...read, submissions: await submissionsOf?.(read) }
+      : read
+    const checked = action === 'cancelling'
+      ? cancelledBatch(batch, clock.now())
+      : await inMessageSpan('verify', message.raw, () => this.#check(batch, signal))
+    await eventLoop.yield(lane, tenant)
+    signal.throwIfAborted()
+    const emits = batchEmissions(batch, checked, this.#deps)
+    const retry = emits.find((emission) => emission.topic === 'rows.retry')
+    const isOver = retry === undefined
+    tasks?.record(message, isOver ? [] : listSubmissions(batch, openIn(checked.outcomes)))
+    // A batch that ends with its first check has never waited.
+    if (isOver && value.attempt === 0) return { completes: [message], emits }
+    const waiting = retry && toWaiting(retry, checked, clock.now())
+    return {
+      completes: [message],
+      emits,
+      // The record follows the message: if the process dies between them, the next retry records.
+      afterProduced: () => store.recordWaiting({ tenant, job, batch: value, waiting }),
+    }
+  }
+
+  /**
+   * Checks a batch within the limit of its service, in turn with those of other tenants. One that
+   * waits for hosts needs no slot: it would take those of batches with a quick answer.
+   */
+  async #check (batch: VerificationBatch, signal: AbortSignal): Promise<CheckedBatch> {
+    const { value, rows } = batch
+    const slot = rows.waits == null ? this.#slots.get(value.service) : undefined
+    const check = async () => await checkBatch(batch, this.#deps, signal)
+    return slot === undefined
+      ? await check()
+      : await slot.run({ name: value.tenant, cost: 1 }, check)
   }
 }
 
@@ -114,75 +196,6 @@ async function jobsOver (
   return new Set(over.flat())
 }
 
-type Running = {
-  readonly deps: VerifyDeps
-  readonly slots: ReadonlyMap<string, FairSlots>
-  readonly signal: AbortSignal
-}
-
-/** Waits for every batch even if one fails, so that none runs on after `decide` has rejected. */
-async function decideAll (messages: readonly BatchMessage[], running: Running):
-Promise<BatchDecision[]> {
-  const settled = await Promise.allSettled(messages.map((message) =>
-    decideBatch(message, running)))
-  const failed = settled.find((it) => it.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
-  return settled.flatMap((it) => it.status === 'fulfilled' ? [it.value] : [])
-}
-
-async function decideBatch (message: BatchMessage, { deps, slots, signal }: Running):
-Promise<BatchDecision> {
-  const { value } = message
-  const { service, tenant, job } = value
-  const { action, deadlineMs } = await deps.store.batchAction(tenant, job)
-  if (action === 'skip') {
-    deps.tasks?.record(message, [])
-    return { completes: [message], emits: [] }
-  }
-  failpoint('verify.begun')
-  const lane = chooseLane(value.totalRows)
-  await eventLoop.yield(lane, tenant)
-  const read = { value, rows: message.rows(), deadlineMs }
-  const takesBatches =
-    deps.checker.takesBatches(service as ServiceSlug, parseTenant(tenant).mode)
-  const batch: VerificationBatch = takesBatches
-    ? { ...read, submissions: await deps.submissionsOf?.(read) }
-    : read
-  const checked = action === 'cancelling'
-    ? cancelledBatch(batch, deps.clock.now())
-    : await inMessageSpan('verify', message.raw, () => inSlot(batch, slots, () =>
-      checkBatch(batch, deps, signal)))
-  await eventLoop.yield(lane, tenant)
-  signal.throwIfAborted()
-  const emits = batchEmissions(batch, checked, deps)
-  const retry = emits.find((emission) => emission.topic === 'rows.retry')
-  const isOver = retry === undefined
-  deps.tasks?.record(message, isOver ? [] : listSubmissions(batch, openIn(checked.outcomes)))
-  // A batch that ends with its first check has never waited.
-  if (isOver && value.attempt === 0) return { completes: [message], emits }
-  const waiting = retry && toWaiting(retry, checked, deps.clock.now())
-  return {
-    completes: [message],
-    emits,
-    // The record follows the message: if the process dies between them, the next retry records.
-    afterProduced: () => deps.store.recordWaiting({ tenant, job, batch: value, waiting }),
-  }
-}
-
-/**
- * Runs the check of a batch within the limit of its service, in turn with those of other tenants.
- * One that waits for hosts needs no slot: it would take those of batches with a quick answer.
- */
-async function inSlot<T> (
-  { value, rows }: VerificationBatch, slots: Running['slots'], check: () => Promise<T>
-): Promise<T> {
-  const isWaiting = (rows.waits ?? undefined) !== undefined
-  const slot = isWaiting ? undefined : slots.get(value.service)
-  return slot === undefined
-    ? await check()
-    : await slot.run({ name: value.tenant, cost: 1 }, check)
-}
-
 /** What the rows of a retry wait for: the reasons that they would have if they ended now. */
 function toWaiting (
   { value, rows }: Emission<'rows.retry'>, { outcomes, waiting }: CheckedBatch, nowMs: number
@@ -201,15 +214,4 @@ function toWaiting (
     dueRows: rows.rows.length - due.filter(ms => ms > nowMs).length,
     deadlineMs: value.retryDeadline,
   }
-}
-
-/** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */
-async function unresolvableRows (
-  headers: Parameters<Stage['resolveDead']>[0], { store }: VerifyDeps
-) {
-  const lost = coordinatesOfHeaders(headers)
-  if (lost === undefined) return []
-  const outcome = await store.outcome(lost.coordinates.tenant, lost.coordinates.job)
-  if (outcome.kind !== 'accepted' || outcome.job.closed) return []
-  return [unresolvableBlock(lost, { atMs: outcome.job.createdAtMs, inputs: false })]
 }

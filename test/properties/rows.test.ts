@@ -8,7 +8,7 @@ import { ChunkLoader } from '../../services/lookup/read.ts'
 import { LookupStage } from '../../services/lookup/main.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
-import { createVerifyStage } from '../../services/verify/stage.ts'
+import { VerifyStage } from '../../services/verify/stage.ts'
 import { cellsIn } from '../support/clickhouse/results.ts'
 import { jobClaim } from '../support/jobs.ts'
 import { startJobStore } from '../support/redis/redis.ts'
@@ -92,7 +92,7 @@ async function start (scenario: Scenario) {
     batchRows: () => 2,
     batch: 25,
   })
-  const verify = createVerifyStage({
+  const verify = new VerifyStage({
     store, cache, checker: checkerBy(check), clock, sleep: clock.sleep, ...VERIFY_SETTINGS,
   })
   const scope = { tenant, service: 'phone-validation', version: '1' } as const

@@ -91,6 +91,8 @@ function watched (
 ): Stage<'verify'> {
   return {
     ...stage,
+    resolveDead: async (...dead) => await stage.resolveDead(...dead),
+    forget: () => { stage.forget() },
     decide: async (messages, signal) => {
       const nowMs = Date.now()
       const early = messages.findIndex(({ value }) => value.notBefore > nowMs)

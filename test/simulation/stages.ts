@@ -27,7 +27,7 @@ import { verifyConfig } from '../../services/verify/config.ts'
 import { verifyDeps } from '../../services/verify/main.ts'
 import type { Waiting } from '../../services/verify/checker.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
-import { createVerifyStage, type VerifyDeps } from '../../services/verify/stage.ts'
+import { type VerifyDeps, VerifyStage } from '../../services/verify/stage.ts'
 
 /** What the stages of one simulated pipeline share. */
 export type Shared = {
@@ -131,7 +131,7 @@ const leasedCacheOf = oncePer((cache: Redis) => simulatedLeases(redisRecordCache
  * the number.
  */
 function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
-  return observer.watch(createVerifyStage({
+  return observer.watch(new VerifyStage({
     ...verifyDepsOf(redis, cache),
     retryForMs: chaos.happens(0.3) ? 3 : 60_000,
     hostRetryForMs: chaos.happens(0.3) ? 5 : 60_000,

@@ -7,7 +7,7 @@ import type { ServiceSlug } from '../../../services/topology.ts'
 import { Checker } from '../../../services/verify/checker.ts'
 import { readHttpProviders } from '../../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../../services/verify/providers/http.ts'
-import { createVerifyStage, type VerifyDeps } from '../../../services/verify/stage.ts'
+import { type VerifyDeps, VerifyStage } from '../../../services/verify/stage.ts'
 import { redisSubmissions, TasksInFlight } from '../../../services/verify/submissions.ts'
 import { cellsIn } from '../../support/clickhouse/results.ts'
 import { acceptRequest, blockOf, jobClaim, upTo } from '../../support/jobs.ts'
@@ -16,6 +16,7 @@ import {
   batchOf, createManualClock, delivered, emitted, PROVIDER_LIMITS, rowsOf, VERIFY_SETTINGS,
 } from '../../support/stage-messages.ts'
 
+type StageDeps = Pick<VerifyDeps, 'checker'> & Partial<VerifyDeps>
 type JobTerms = { readonly mode?: 'live' | 'test', readonly endWithinMs?: number | undefined }
 
 type Vendors = {
@@ -54,7 +55,7 @@ export async function startVerify () {
       /** The names of what was counted. */
       counted,
       /** A stage of `verify` that checks rows so. */
-      start: (deps: Pick<VerifyDeps, 'checker'> & Partial<VerifyDeps>) => createVerifyStage({
+      start: (deps: StageDeps): Stage<'verify'> => new VerifyStage({
         store,
         cache,
         clock,
