@@ -26,7 +26,7 @@ export function addPeople (program: AdminCommand, context: Context): void {
   /** The log has ids of people, and no addresses. */
   const withId = (action: AccessAction): Recording => async ({ org = '', email = '' }, env) => {
     const person = await context.open(env, ({ people }) =>
-      personWith(people, String(org), String(email)))
+      findPerson(people, String(org), String(email)))
     return { action, ...person && { target: person.id, details: { previousRole: person.role } } }
   }
   addFor('add', 'let a person sign in').requiredOption(...role)
@@ -35,10 +35,10 @@ export function addPeople (program: AdminCommand, context: Context): void {
     .action(runChange(context, async ({ people, ...deps }, options) => {
       const orgId = await organizationToChange(deps, options)
       const { email = '' } = options
-      const made = await allowed(people.add(orgId, {
+      const made = await explainRefusal(people.add(orgId, {
         email, role: parseRole(options), createdBy: 'operator',
       }))
-      return summarize(existing(made, orgId, email))
+      return summarize(requirePerson(made, orgId, email))
     }))
   add('list', 'list people and their roles')
     .reads()
@@ -50,42 +50,43 @@ export function addPeople (program: AdminCommand, context: Context): void {
     .example('--org org_1 --email ann@example.com --role finance')
     .action(runChange(context, async (deps, options) => {
       const role = parseRole(options)
-      return await changed(deps, options, (orgId, id) => deps.people.changeRole(orgId, id, role))
+      return await changePerson(deps, options, (orgId, id) =>
+        deps.people.changeRole(orgId, id, role))
     }))
   addFor('sign-out', 'end all sessions of a person')
     .records(withId('person.signed_out'))
     .example('--org org_1 --email ann@example.com')
     .action(runChange(context, (deps, options) =>
-      changed(deps, options, deps.people.endSessions)))
+      changePerson(deps, options, deps.people.endSessions)))
   addFor('remove', 'remove a person and end all their sessions')
     .records(withId('person.removed'))
     .example('--org org_1 --email ann@example.com')
     .action(runChange(context, async (deps, options) => {
-      const { id, email } = await changed(deps, options, deps.people.remove)
+      const { id, email } = await changePerson(deps, options, deps.people.remove)
       return { id, email, removed: true }
     }))
 }
 
 /** Applies a change to the person with the address in `--email`. */
-async function changed (
+async function changePerson (
   deps: WorkspaceDeps, options: Options,
   change: (orgId: string, id: string) => Promise<Person | undefined>
 ): Promise<TaskResult> {
   const orgId = await organizationToChange(deps, options)
   const { email = '' } = options
-  const { id } = existing(await personWith(deps.people, orgId, email), orgId, email)
-  return summarize(existing(await allowed(change(orgId, id)), orgId, email))
+  const { id } = requirePerson(await findPerson(deps.people, orgId, email), orgId, email)
+  return summarize(requirePerson(await explainRefusal(change(orgId, id)), orgId, email))
 }
 
 /** The person of an organization with an address, in any case of its letters. */
-async function personWith (
+async function findPerson (
   people: Pick<People, 'list'>, orgId: string, email: string
 ): Promise<Person | undefined> {
   const address = email.trim().toLowerCase()
   return (await people.list(orgId)).find(person => person.email === address)
 }
 
-async function allowed<T> (change: Promise<T>): Promise<T> {
+async function explainRefusal<T> (change: Promise<T>): Promise<T> {
   try {
     return await change
   } catch (error) {
@@ -93,7 +94,7 @@ async function allowed<T> (change: Promise<T>): Promise<T> {
   }
 }
 
-function existing (person: Person | undefined, orgId: string, email: string): Person {
+function requirePerson (person: Person | undefined, orgId: string, email: string): Person {
   if (person !== undefined) return person
   throw new UsageError(`${orgId} has no person "${email}". List its people with "person list".`)
 }

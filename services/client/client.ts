@@ -341,7 +341,7 @@ function quotesApi (send: Transport) {
  * requests by default. `undici` is what `fetch` is made of: it decodes zstd from 7.29 on, older
  * versions return the compressed bytes.
  */
-function compressed (): { readonly headers?: Record<string, string> } {
+function acceptCompressed (): { readonly headers?: Record<string, string> } {
   const [major = 0, minor = 0] = (process.versions['undici'] ?? '').split('.').map(Number)
   const decodesZstd = major > 7 || (major === 7 && minor >= 29)
   return decodesZstd ? { headers: { 'accept-encoding': 'zstd, gzip' } } : {}
@@ -350,7 +350,7 @@ function compressed (): { readonly headers?: Record<string, string> } {
 /** Reads the results of a job as a file, as pages or as a stream of rows. */
 function resultsApi (send: Transport) {
   const requestFile = (id: string, options: ResultFileOptions & ResultFileFormat) =>
-    send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, compressed())
+    send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, acceptCompressed())
 
   const fileBytes = async (id: string, options: ResultFileOptions & ResultFileFormat) =>
     new Uint8Array(await (await requestFile(id, options)).arrayBuffer())
@@ -444,7 +444,7 @@ function sendProvisional (
   send: Transport, id: string, selection: RowSelection & { readonly after?: string | undefined }
 ): Promise<Response> {
   const query = { format: 'jsonl', provisional: true, ...selection }
-  return send(`/jobs/${id}/results${queryString(query)}`, compressed())
+  return send(`/jobs/${id}/results${queryString(query)}`, acceptCompressed())
 }
 
 async function * readRows<T extends ResultRow> (response: Response): AsyncIterable<T> {

@@ -148,7 +148,7 @@ function createSession (deps: SessionDeps): Session {
       const job = await jobs.wait(id, parseWaitMs(args))
       const ended = hasEnded(job)
       const rows = ended ? (await client.resultsPage(id, { limit: contacts.length })).data : []
-      return withSpending({ ended, job: toJob(job), rows: rows.map(withoutBlanks) })
+      return withSpending({ ended, job: toJob(job), rows: rows.map(dropBlanks) })
     },
 
     estimateFile: async args => await estimateFile(deps, args),
@@ -166,7 +166,7 @@ function createSession (deps: SessionDeps): Session {
     getResults: async ({ job_id: id, limit = 50, ...query }) => {
       const { data, has_more: hasMore, next_cursor: next } =
         await client.resultsPage(id, { limit, ...query })
-      return { rows: data.map(withoutBlanks), has_more: hasMore, next_cursor: next }
+      return { rows: data.map(dropBlanks), has_more: hasMore, next_cursor: next }
     },
 
     getBalance: async () => {
@@ -178,7 +178,7 @@ function createSession (deps: SessionDeps): Session {
 
 const toJob = (job: JobStatusResource) => pickFields(TOOLS.getJob.output.properties.job, job)
 
-const withoutBlanks = (row: ResultRow): ResultRow =>
+const dropBlanks = (row: ResultRow): ResultRow =>
   Object.fromEntries(Object.entries(row).filter(([, cell]) => cell !== null))
 
 /** A request for a job: its body as JSON, and its idempotency key. */
@@ -371,7 +371,7 @@ class FileRuns {
     const isReplaced = earlier?.progress.ended === true && args.replace === true
     if (earlier === undefined || isReplaced) checkOutput(files, args)
     const run = earlier === undefined || isReplaced ? this.#start(args, files) : earlier
-    if (run.args !== comparable(args, input)) {
+    if (run.args !== formatArgs(args, input)) {
       throw new CommandError(`${args.file} was verified with other arguments. Repeat them to get ` +
         'the result, or set replace to true once it has ended, which may pay again.')
     }
@@ -394,7 +394,7 @@ class FileRuns {
     const summary = this.#verify(args, files, progress)
     // The call that waits reports the error; without one the next call resumes the run.
     summary.catch(() => {})
-    return { args: comparable(args, files.input), summary, progress }
+    return { args: formatArgs(args, files.input), summary, progress }
   }
 
   async #verify (args: FileArgs, files: RunFiles, progress: Progress): Promise<SubmitSummary> {
@@ -433,7 +433,7 @@ class FileRuns {
   }
 }
 
-const comparable = ({ replace: _, wait_seconds: __, ...args }: FileArgs, file: string) =>
+const formatArgs = ({ replace: _, wait_seconds: __, ...args }: FileArgs, file: string) =>
   JSON.stringify({ ...args, file })
 
 /** Throws CommandError for an output with the results of an earlier run, unless it is replaced. */

@@ -562,7 +562,7 @@ type LiveDeps = PageDeps & {
 async function sendProgress (
   { seenRows, ...deps }: LiveDeps, { visit, request, reply }: Exchange, closed: AbortController
 ): Promise<FastifyReply> {
-  const { ids, isOne } = watchedJobs(request)
+  const { ids, isOne } = readWatched(request)
   let jobs = await readJobs(visit.client, ids)
   // The browser may have gone already.
   whenFinished(reply.raw, () => closed.abort())
@@ -691,7 +691,7 @@ async function readJobs (
 }
 
 /** The jobs that a page watches; one of its own, or those of a list. */
-function watchedJobs (
+function readWatched (
   { query }: FastifyRequest
 ): { readonly ids: readonly string[], readonly isOne: boolean } {
   const { job = [], view } = query as { readonly job?: string | string[], readonly view?: string }
@@ -716,7 +716,7 @@ function nextUpdate (
   for (const job of changed) shown.set(job.id, job)
   const elements = changed.flatMap(job => [
     [`state-${job.id}`, jobState(job).html] as const,
-    ...(zone === undefined ? [] : ownElements(job, zone)),
+    ...(zone === undefined ? [] : renderDetails(job, zone)),
   ])
   return {
     elements: Object.fromEntries(elements),
@@ -726,7 +726,7 @@ function nextUpdate (
 }
 
 /** What only the page of one job shows. */
-const ownElements = (job: JobStatusResource, zone: string) => [
+const renderDetails = (job: JobStatusResource, zone: string) => [
   [`quality-${job.id}`, quality(job).html] as const,
   [`money-${job.id}`, moneyTable(job).html] as const,
   [`breakdown-${job.id}`, breakdown(job).html] as const,

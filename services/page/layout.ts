@@ -31,7 +31,7 @@ type Frame = Content & {
 /** A page for customers, with the navigation of their role, mode switch and sign-out. */
 export function customerPage (visit: Visit, content: Content): Html {
   const { organization, visitor, tenant: { mode }, zone, section, sections } = visit
-  return framed({
+  return renderFrame({
     ...content,
     header: topBar({
       home: `/${mode}/overview`,
@@ -125,7 +125,7 @@ export function operatorRoute (
     method: 'GET',
     url: path,
     config: { access: 'operator' },
-    handler: async ({ visitor }, reply) => sendHtml(reply, framed({
+    handler: async ({ visitor }, reply) => sendHtml(reply, renderFrame({
       title,
       scripts: ['refresh.js'],
       body: html`
@@ -145,7 +145,7 @@ export function operatorRoute (
 
 /** A page for everybody, without navigation; with `next`, the browser goes there at once. */
 export function plainPage (content: Content & Pick<Frame, 'next'>): Html {
-  return framed({
+  return renderFrame({
     ...content,
     header: html`<div class="title-bar">${brand('/')}</div>
       <div class="tools">${themeSwitch}</div>`,
@@ -171,7 +171,7 @@ export function errorPage (
   })
 }
 
-function framed ({ title, body, scripts = [], header, strip, footer, next }: Frame): Html {
+function renderFrame ({ title, body, scripts = [], header, strip, footer, next }: Frame): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>

@@ -35,7 +35,7 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
       access: 'jobs.change', records: 'contact_lists.changed',
     }, async exchange => {
       const { visit, request, reply } = exchange
-      const action = actionIn(field(request, 'action'))
+      const action = parseAction(field(request, 'action'))
       const texts = field(request, 'entries')
       const entries = texts.split(/\r?\n/).map(text => text.trim()).filter(text => text !== '')
       if (action === undefined) throw new PageError('bad_form')
@@ -44,7 +44,7 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
         if (entries.length === 0) throw new PageError('bad_form', 'Write at least one entry.')
         await visit.client.changeContactLists({ action, entries })
       } catch (error) {
-        const fault = faultIn(error)
+        const fault = explainFault(error)
         reply.code(400)
         return sendHtml(reply, listsView(visit, {
           counts: await visit.client.contactLists(), draft: { action, texts, fault },
@@ -63,7 +63,7 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
         const [answer] = await visit.client.lookUpContacts({ contacts: [contact] })
         return await sendHtml(reply, listsView(visit, { counts, answer }))
       } catch (error) {
-        const fault = faultIn(error)
+        const fault = explainFault(error)
         reply.code(400)
         return sendHtml(reply, listsView(visit, { counts, lookUp: { contact, fault } }))
       }
@@ -74,7 +74,7 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
       }, async ({ visit, request, reply }) => {
         const { body, query } = request
         if (!Buffer.isBuffer(body)) throw new PageError('bad_form')
-        const action = actionIn((query as { readonly action?: unknown }).action)
+        const action = parseAction((query as { readonly action?: unknown }).action)
         describeAccess(request, { details: { action: action ?? 'file' } })
         await visit.client.changeContactListsFromFile(body, { action })
         return reply.send({ path: `/${visit.tenant.mode}/lists?notice=lists-changed` })
@@ -84,11 +84,11 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
   ]
 }
 
-const actionIn = (text: unknown): Change | undefined =>
+const parseAction = (text: unknown): Change | undefined =>
   CHANGES.map(([action]) => action).find(action => action === text)
 
 /** What a person can correct; any other error is rethrown. */
-function faultIn (error: unknown): string {
+function explainFault (error: unknown): string {
   if (error instanceof ApiError && (error.status >= 500 || error.status === 401)) throw error
   if (!(error instanceof ApiError || error instanceof PageError)) throw error
   return explainError(error).message

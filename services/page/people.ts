@@ -22,7 +22,7 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
     const id = personId(exchange)
     const { role } = await people.find(orgId, id) ?? {}
     if (role !== undefined) describeAccess(request, { details: { previousRole: role } })
-    if (await allowed(action(orgId, id)) === undefined) throw new PageError('not_found')
+    if (await explainRefusal(action(orgId, id)) === undefined) throw new PageError('not_found')
   }
   return [
     ...accountRoutes(deps),
@@ -34,9 +34,9 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
       access: 'people.change', records: 'person.added',
     }, async exchange => {
       const { visit, request } = exchange
-      const person = await allowed(people.add(visit.tenant.orgId, {
+      const person = await explainRefusal(people.add(visit.tenant.orgId, {
         email: field(request, 'email'),
-        role: roleIn(exchange),
+        role: readRole(exchange),
         createdBy: visit.visitor.person?.email ?? 'workspace page',
       }))
       if (person !== undefined) describeAccess(request, { target: person.id })
@@ -51,7 +51,7 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
     route('POST', '/:mode/people/:person/role', {
       access: 'people.change', records: 'person.changed',
     }, async exchange => {
-      await change(exchange, (orgId, id) => people.changeRole(orgId, id, roleIn(exchange)))
+      await change(exchange, (orgId, id) => people.changeRole(orgId, id, readRole(exchange)))
       return redirect(exchange, 'people', 'person-saved')
     }),
     route('POST', '/:mode/people/:person/sign-out', {
@@ -82,14 +82,14 @@ export async function readAddresses (
 const personId = ({ request }: Exchange) =>
   (request.params as { readonly person?: string }).person ?? ''
 
-function roleIn ({ request }: Exchange): Role {
+function readRole ({ request }: Exchange): Role {
   const text = field(request, 'role')
   if (!isPersonRole(text)) throw new PageError('bad_form')
   return text
 }
 
 /** The result of a change; a change that is not allowed becomes an error of the form. */
-async function allowed<T> (change: Promise<T>): Promise<T> {
+async function explainRefusal<T> (change: Promise<T>): Promise<T> {
   try {
     return await change
   } catch (error) {

@@ -20,7 +20,7 @@ const KEY_HINT = 'Send it as "Authorization: Bearer KEY". The service stores onl
 export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   const confirm = (action: 'roll' | 'revoke') => async ({ visit, request, reply }: Exchange) => {
-    const key = await activeKey(deps, visit, request)
+    const key = await findActiveKey(deps, visit, request)
     return sendHtml(reply, confirmKeyView(visit, key, action))
   }
   return [
@@ -41,7 +41,7 @@ export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
       access: 'keys.change', records: 'key.revoked',
     }, async exchange => {
       const { visit, request } = exchange
-      const { id } = await activeKey(deps, visit, request)
+      const { id } = await findActiveKey(deps, visit, request)
       await deps.apiKeys.revoke(visit.tenant.orgId, id)
       return redirect(exchange, 'keys', 'key-revoked')
     }),
@@ -81,7 +81,7 @@ const creatorName = ({ visitor }: Visit) => visitor.person?.id ?? 'workspace pag
 
 async function rollKey (deps: PageDeps, exchange: Exchange): Promise<FastifyReply> {
   const { visit, request, reply } = exchange
-  const key = await activeKey(deps, visit, request)
+  const key = await findActiveKey(deps, visit, request)
   const hours = parseWholeNumber(field(request, 'hours'))
   const created = await doOnce(deps, request, async () => {
     const rolled = await deps.apiKeys.roll(visit.tenant.orgId, key.id, {
@@ -101,7 +101,7 @@ async function rollKey (deps: PageDeps, exchange: Exchange): Promise<FastifyRepl
  * The active key that the path names; throws PageError 404 when it does not exist in this tenant or
  * has ended.
  */
-async function activeKey (
+async function findActiveKey (
   deps: PageDeps, { tenant }: Visit, request: FastifyRequest
 ): Promise<KeySummary> {
   const { key: id } = request.params as { readonly key?: string }
