@@ -142,17 +142,7 @@ type RejectedContact = {
 
 type Target = Omit<ResultTarget, 'service'>
 
-export type Rejections = {
-  /** Sends the partner the reasons of invalid contacts; resolves when Kafka acknowledged them. */
-  readonly reject: (
-    target: Target, contacts: readonly RejectedContact[], signal?: AbortSignal,
-  ) => Promise<void>
-  /** Sends the partner the result `unknown` for a contact that no job can be created for. */
-  readonly fail: (
-    target: Target, failed: { readonly contact: Contact, readonly terms: Terms },
-    signal?: AbortSignal,
-  ) => Promise<void>
-}
+export type Rejections = ReturnType<typeof connectRejections>
 
 /**
  * Results of contacts without a job, sent to the partners' topics. They are free, like every row
@@ -160,21 +150,30 @@ export type Rejections = {
  */
 export function connectRejections (
   connected: Parameters<typeof connectPartnerResults>[0], { now }: { readonly now: () => number }
-): Rejections {
+) {
   const results = connectPartnerResults(connected, 'feed')
   const cells = (status: 'invalid' | 'unknown', reason: string, confidence: string) => {
     const at = new Date(now()).toISOString()
     return { status, reason, source: 'preflight', confidence, checked_at: at, expires_at: at }
   }
   return {
-    reject: async (target, contacts, signal) => {
+    /** Sends the partner the reasons of invalid contacts; resolves when Kafka acknowledged them. */
+    reject: async (
+      target: Target, contacts: readonly RejectedContact[], signal?: AbortSignal
+    ): Promise<void> => {
       const byService = Map.groupBy(contacts, ({ value }) => value.service)
       for (const [service, rejected] of byService) {
         await results.send({ ...target, service }, rejected.map(({ offset, value, reason }) =>
           ({ offset, reference: value.reference, cells: cells('invalid', reason, '100') })), signal)
       }
     },
-    fail: async (target, { contact, terms: { service } }, signal) => {
+
+    /** Sends the partner the result `unknown` for a contact that no job can be created for. */
+    fail: async (
+      target: Target,
+      { contact, terms: { service } }: { readonly contact: Contact, readonly terms: Terms },
+      signal?: AbortSignal
+    ): Promise<void> => {
       const { offset, answers, reference, input } = contact
       const failed = {
         offset: answers ?? offset,

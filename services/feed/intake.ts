@@ -321,104 +321,134 @@ export type PartitionDeps = {
   readonly buffered: Capacity
 }
 
-/** Messages of one partition of a partner, from its opening until the signal is aborted. */
-export type Partition = {
-  readonly guard: Pick<ReplayGuard, 'check' | 'checkReplay' | 'isDead' | 'addDead'>
+/** One batch collects contacts while the other one waits for its preflight. */
+const BUFFERED_BATCHES = 2
+
+/**
+ * Messages of one partition of a partner, from its opening until the signal is aborted. It gives
+ * each contact to its cursor, and commits offsets only up to the first contact that its cursor has
+ * not passed, so that the next process reads again what a crash loses. That process finishes
+ * contacts that a cursor has passed at once.
+ */
+export class Partition {
+  readonly guard: ReplayGuard
+  readonly #deps: PartitionDeps
+  /** The offsets of the cursors when the partition was opened. */
+  readonly #positions: CursorPositions
+  readonly #commits: ReturnType<typeof createCommits>
+  /** For the contacts of this partition, within that of all. */
+  readonly #memory: Capacity
+  readonly #cursors = new Map<string, Cursor>()
+  /** By offset, the letters of replayed contacts that no job has yet. */
+  readonly #letters = new Map<number, string>()
+  #isFirst = true
+
+  private constructor (deps: PartitionDeps, guard: ReplayGuard, positions: CursorPositions) {
+    const { signal, buffered, batchLimits } = deps
+    this.guard = guard
+    this.#deps = deps
+    this.#positions = positions
+    this.#commits = createCommits(deps, guard)
+    this.#memory = new Capacity(batchLimits.contacts * BUFFERED_BATCHES)
+    signal.addEventListener('abort', () => buffered.release(this.#memory.used()), { once: true })
+  }
+
+  static async open (deps: PartitionDeps): Promise<Partition> {
+    const { read, write, writeDead } = deps.marks
+    const guard = new ReplayGuard({ marks: await read(), write, writeDead, now: deps.clock.now })
+    return new Partition(deps, guard, await deps.positions())
+  }
+
   /**
    * The offset to read from instead, if the first delivery does not start at the end of the stored
    * marks. Before it everything is finished; after it the log rebuilds lost marks. Undefined from
    * the second delivery on, because the log itself may have gaps.
    */
-  readonly seekTo: (first: bigint) => bigint | undefined
-  /** Whether a message was finished before the partition was opened. */
-  readonly isFinished: (offset: number) => boolean
-  /** Whether the cursor of these terms had passed the offset when the partition was opened. */
-  readonly isPassed: (terms: Parameters<typeof nameCursor>[0], offset: number) => boolean
-  /** Adds the unfinished messages of a delivery, and its way to commit. */
-  readonly begin: (delivery: FetchedBatch) => void
-  /** `letter`: the position of the letter whose replay the contact is. */
-  readonly take: (contact: Contact, terms: Terms, letter?: string) => void
-  /** Marks a message as finished, with its outcome if it is the replay of a letter. */
-  readonly finish: (raw: Pick<RawMessage, 'offset'>, outcome?: ReplayOutcome) => void
-  /** Closes the batches of all cursors. */
-  readonly close: () => void
-  /** Resolves once the memory has capacity for more contacts. */
-  readonly untilFree: () => Promise<void>
-  /** Commits the offsets that all cursors have passed. */
-  readonly commit: () => Promise<void>
-}
-
-/** One batch collects contacts while the other one waits for its preflight. */
-const BUFFERED_BATCHES = 2
-
-/**
- * Gives each contact to its cursor. It commits offsets only up to the first contact that its cursor
- * has not passed, so that the next process reads again what a crash loses. That process finishes
- * contacts that a cursor has passed at once.
- */
-export async function createPartition (deps: PartitionDeps): Promise<Partition> {
-  const { signal, buffered } = deps
-  const ofPartition = new Capacity(deps.batchLimits.contacts * BUFFERED_BATCHES)
-  const cursors = new Map<string, Cursor>()
-  const { read, write, writeDead } = deps.marks
-  const guard = new ReplayGuard({ marks: await read(), write, writeDead, now: deps.clock.now })
-  const commits = createCommits(deps, guard)
-  const positions = await deps.positions()
-  let isFirst = true
-  /** By offset, the letters of replayed contacts that no job has yet. */
-  const letters = new Map<number, string>()
-  const passed = (contacts: readonly Contact[], by: PassedBy) => {
-    if (signal.aborted || contacts.length === 0) return
-    for (const { offset } of contacts) {
-      const letter = letters.get(offset)
-      letters.delete(offset)
-      commits.finish(BigInt(offset), letter === undefined ? undefined : passedOutcome(letter, by))
-    }
-    buffered.release(contacts.length)
-    ofPartition.release(contacts.length)
-    commits.commit().catch(deps.fail)
+  seekTo (first: bigint): bigint | undefined {
+    const next = BigInt(this.guard.finishedTo) + 1n
+    const isElsewhere = this.#isFirst && first !== next
+    this.#isFirst = false
+    return isElsewhere ? next : undefined
   }
-  const openCursor = (terms: Terms): Cursor => {
+
+  /** Whether a message was finished before the partition was opened. */
+  isFinished (offset: number): boolean {
+    return offset <= this.guard.finishedTo
+  }
+
+  /** Whether the cursor of these terms had passed the offset when the partition was opened. */
+  isPassed (terms: Parameters<typeof nameCursor>[0], offset: number): boolean {
+    return offset <= (this.#positions.get(nameCursor(terms)) ?? BEGINNING)
+  }
+
+  /** Adds the unfinished messages of a delivery, and its way to commit. */
+  begin (delivery: FetchedBatch): void {
+    this.#commits.begin(delivery)
+  }
+
+  /** `letter`: the position of the letter whose replay the contact is. */
+  take (contact: Contact, terms: Terms, letter?: string): void {
+    if (this.#deps.signal.aborted) return
+    if (!this.#openCursor(terms).add(contact)) {
+      const outcome = letter === undefined ? undefined : passedOutcome(letter, {})
+      return this.#commits.finish(BigInt(contact.offset), outcome)
+    }
+    if (letter !== undefined) this.#letters.set(contact.offset, letter)
+    this.#deps.buffered.take(1)
+    this.#memory.take(1)
+  }
+
+  /** Marks a message as finished, with its outcome if it is the replay of a letter. */
+  finish ({ offset }: Pick<RawMessage, 'offset'>, outcome?: ReplayOutcome): void {
+    this.#commits.finish(offset, outcome)
+  }
+
+  /** Closes the batches of all cursors. */
+  close (): void {
+    for (const cursor of this.#cursors.values()) cursor.close()
+  }
+
+  /** Resolves once the memory has capacity for more contacts. */
+  async untilFree (): Promise<void> {
+    const { signal, buffered } = this.#deps
+    await this.#memory.untilFree(signal)
+    // Another partition has as much memory again, however many contacts this one has.
+    await buffered.untilFree(signal, () => this.#memory.used())
+  }
+
+  /** Commits the offsets that all cursors have passed. */
+  async commit (): Promise<void> {
+    await this.#commits.commit()
+  }
+
+  #openCursor (terms: Terms): Cursor {
     const name = nameCursor(terms)
-    const existing = cursors.get(name)
+    const existing = this.#cursors.get(name)
     if (existing !== undefined) return existing
-    const position = positions.get(name) ?? BEGINNING
-    const reread = async () => (await deps.positions()).get(name) ?? BEGINNING
-    const created = new Cursor({ ...deps, cursor: name, terms, position, reread, passed })
-    cursors.set(name, created)
+    const created = new Cursor({
+      ...this.#deps,
+      cursor: name,
+      terms,
+      position: this.#positions.get(name) ?? BEGINNING,
+      reread: async () => (await this.#deps.positions()).get(name) ?? BEGINNING,
+      passed: (contacts, by) => this.#pass(contacts, by),
+    })
+    this.#cursors.set(name, created)
     return created
   }
-  signal.addEventListener('abort', () => buffered.release(ofPartition.used()), { once: true })
 
-  return {
-    guard,
-    seekTo: first => {
-      const next = BigInt(guard.finishedTo) + 1n
-      const isElsewhere = isFirst && first !== next
-      isFirst = false
-      return isElsewhere ? next : undefined
-    },
-    isFinished: offset => offset <= guard.finishedTo,
-    isPassed: (terms, offset) => offset <= (positions.get(nameCursor(terms)) ?? BEGINNING),
-    begin: commits.begin,
-    take: (contact, terms, letter) => {
-      if (signal.aborted) return
-      if (!openCursor(terms).add(contact)) {
-        const outcome = letter === undefined ? undefined : passedOutcome(letter, {})
-        return commits.finish(BigInt(contact.offset), outcome)
-      }
-      if (letter !== undefined) letters.set(contact.offset, letter)
-      buffered.take(1)
-      ofPartition.take(1)
-    },
-    finish: (raw, outcome) => commits.finish(raw.offset, outcome),
-    close: () => { for (const cursor of cursors.values()) cursor.close() },
-    untilFree: async () => {
-      await ofPartition.untilFree(signal)
-      // Another partition has as much memory again, however many contacts this one has.
-      await buffered.untilFree(signal, () => ofPartition.used())
-    },
-    commit: commits.commit,
+  #pass (contacts: readonly Contact[], by: PassedBy): void {
+    const { signal, buffered, fail } = this.#deps
+    if (signal.aborted || contacts.length === 0) return
+    for (const { offset } of contacts) {
+      const letter = this.#letters.get(offset)
+      this.#letters.delete(offset)
+      const outcome = letter === undefined ? undefined : passedOutcome(letter, by)
+      this.#commits.finish(BigInt(offset), outcome)
+    }
+    buffered.release(contacts.length)
+    this.#memory.release(contacts.length)
+    this.commit().catch(fail)
   }
 }
 

@@ -9,8 +9,8 @@ import type { Log } from '../runtime/platform/log.ts'
 import { backoffMs, retryForever, sleep } from '../runtime/platform/retry.ts'
 import { FEED_GROUPS, chooseFeedGroup, topicName } from '../runtime/platform/topics.ts'
 import {
-  type Backpressure, type BatchLimits, createIntake, createPartition, type FeedJobRequest,
-  type IntakeDeps, type JobOutcome, type Partition, type PartitionDeps,
+  type Backpressure, type BatchLimits, createIntake, type FeedJobRequest, type IntakeDeps,
+  type JobOutcome, Partition, type PartitionDeps,
 } from './intake.ts'
 import type { Cursors, MarkStore } from './replay-guard.ts'
 
@@ -26,16 +26,10 @@ export type PartnerFeedsDeps = {
   readonly fail: (error: unknown) => void
 }
 
-export type PartnerFeeds = {
-  /** True once the partners are known and no group is joining. */
-  readonly ready: () => boolean
-  /** The state of the feed of each partner; undefined while its group is joining. */
-  readonly states: () => ReadonlyMap<string, FeedState | undefined>
-  readonly stop: () => Promise<void>
-}
+export type PartnerFeeds = ReturnType<typeof startPartnerFeeds>
 
 /** Runs the feeds of all registered partners in a fixed number of consumer groups. */
-export function startPartnerFeeds (deps: PartnerFeedsDeps): PartnerFeeds {
+export function startPartnerFeeds (deps: PartnerFeedsDeps) {
   const { pollMs, log, fail } = deps
   const stopping = new AbortController()
   const { signal } = stopping
@@ -69,9 +63,12 @@ export function startPartnerFeeds (deps: PartnerFeedsDeps): PartnerFeeds {
     return group?.isReady === true ? feed.state() : undefined
   }
   return {
+    /** True once the partners are known and no group is joining. */
     ready: () => areKnown && [...groups.values()].every(group => group.isReady),
-    states: () => new Map([...feeds].map(([name, feed]) => [name, describeState(feed)])),
-    stop: async () => {
+    /** The state of the feed of each partner; undefined while its group is joining. */
+    states: (): ReadonlyMap<string, FeedState | undefined> =>
+      new Map([...feeds].map(([name, feed]) => [name, describeState(feed)])),
+    stop: async (): Promise<void> => {
       stopping.abort()
       await running
       for (const feed of feeds.values()) feed.stop()
@@ -376,7 +373,7 @@ function openPartition (
   const feedPartition = { tenant, partner: name, partition }
   const retrying = <T>(action: () => Promise<T>) =>
     retryForever(action, { signal, when: isInfrastructure, onRetry: deps.onRetry })
-  return createPartition({
+  return Partition.open({
     ...deps,
     topicPartition: { topic, partition },
     signal,

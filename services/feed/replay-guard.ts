@@ -16,12 +16,12 @@ export type CursorPositions = ReadonlyMap<string, number>
 /** The position of a cursor that has never moved. */
 export const BEGINNING = -1
 
-export type Cursors = { readonly read: (partition: FeedPartition) => Promise<CursorPositions> }
+export type Cursors = ReturnType<typeof createCursors>
 
 /** The feed cursors in Redis; only `accept` moves them. */
-export function createCursors (redis: RedisClient): Cursors {
+export function createCursors (redis: RedisClient) {
   return {
-    read: async ({ tenant, ...partition }) => {
+    read: async ({ tenant, ...partition }: FeedPartition): Promise<CursorPositions> => {
       const fields = await redis.hgetall(cursorsKey(tenant, partition))
       return new Map(Object.entries(fields).map(([cursor, offset]) => [cursor, integer(offset)]))
     },
@@ -173,16 +173,7 @@ export class ReplayGuard {
   }
 }
 
-export type MarkStore = {
-  readonly read: (partition: FeedPartition) => Promise<Marks>
-  /**
-   * Stores a change, unless marks as of that offset or a later one are stored. Resolves to false
-   * when the marks before the change are no longer stored.
-   */
-  readonly write: (partition: FeedPartition, change: MarksChange) => Promise<boolean>
-  /** Stores offsets of letters, until a change is stored as of a later offset. */
-  readonly writeDead: (partition: FeedPartition, offsets: readonly number[]) => Promise<void>
-}
+export type MarkStore = ReturnType<typeof createMarkStore>
 
 /**
  * Hash: offset, and sender -> sequence:sentAt. `replay:<sender>:<sequence>` in place of a sender is
@@ -217,10 +208,10 @@ end
 return 1`
 
 /** The marks of all feeds, in Redis. */
-export function createMarkStore (redis: RedisClient): MarkStore {
+export function createMarkStore (redis: RedisClient) {
   const run = script(redis, { name: 'marks', source: SOURCE, numberOfKeys: 1 })
   return {
-    read: async partition => {
+    read: async (partition: FeedPartition): Promise<Marks> => {
       const { [OFFSET]: offset = '-1', ...senders } = await redis.hgetall(marksKey(partition))
       return {
         offset: integer(offset),
@@ -230,13 +221,22 @@ export function createMarkStore (redis: RedisClient): MarkStore {
         })),
       }
     },
-    write: async (partition, { since, offset, changed, forgotten }) => {
+
+    /**
+     * Stores a change, unless marks as of that offset or a later one are stored. Resolves to false
+     * when the marks before the change are no longer stored.
+     */
+    write: async (
+      partition: FeedPartition, { since, offset, changed, forgotten }: MarksChange
+    ): Promise<boolean> => {
       const fields = [...changed].flatMap(([sender, { sequence, sentAt }]) =>
         [sender, `${sequence}:${sentAt}`])
       const args = [since, offset, changed.size, ...fields, ...forgotten]
       return await run([marksKey(partition)], args) === 1
     },
-    writeDead: async (partition, offsets) => {
+
+    /** Stores offsets of letters, until a change is stored as of a later offset. */
+    writeDead: async (partition: FeedPartition, offsets: readonly number[]): Promise<void> => {
       await redis.hset(
         marksKey(partition), ...offsets.flatMap(offset => [`${DEAD}${offset}`, '0:0']))
     },

@@ -40,7 +40,7 @@ export type PublishDeps = {
   }
   readonly results: Pick<Results, 'feedRows'>
   readonly partnerResults: PartnerResults
-  readonly progress: PublishProgress
+  readonly progress: ReturnType<typeof createPublishProgress>
   /** Whether a partner is revoked and its result topic is deleted. */
   readonly isDeleted: (partner: string) => Promise<boolean>
   /** Milliseconds between two checks whether the partner of a pending send is deleted. */
@@ -55,13 +55,6 @@ export type PublishDeps = {
   readonly onRetry: (
     error: unknown, job: { readonly job: string, readonly partner: string },
   ) => void
-}
-
-/** How much of a job Kafka has acknowledged, for a job that is settled or delivered twice. */
-type PublishProgress = {
-  /** The number of acknowledged pieces of results, from the first; Infinity for all of them. */
-  readonly read: (tenant: string, job: string) => Promise<number>
-  readonly write: (tenant: string, job: string, pieces: number) => Promise<void>
 }
 
 type Message = Incoming<'jobs.settled'>
@@ -297,16 +290,18 @@ const ALL = 'all'
 /** String: the number of acknowledged pieces of results of a job, or `all`. */
 const publishedKey = (tenant: string, job: string) => `published:${taggedTenant(tenant)}:${job}`
 
-/** The progress of publishing, in Redis for a day after the last acknowledgement. */
-export function createPublishProgress (
-  redis: Pick<RedisClient, 'get' | 'set'>
-): PublishProgress {
+/**
+ * How much of a job Kafka has acknowledged, for a job that is settled or delivered twice: in Redis
+ * for a day after the last acknowledgement.
+ */
+export function createPublishProgress (redis: Pick<RedisClient, 'get' | 'set'>) {
   return {
-    read: async (tenant, job) => {
+    /** The number of acknowledged pieces of results, from the first; Infinity for all of them. */
+    read: async (tenant: string, job: string): Promise<number> => {
       const pieces = await redis.get(publishedKey(tenant, job))
       return pieces === ALL ? Infinity : Number(pieces ?? 0)
     },
-    write: async (tenant, job, pieces) => {
+    write: async (tenant: string, job: string, pieces: number): Promise<void> => {
       await redis.set(publishedKey(tenant, job), pieces === Infinity ? ALL : pieces, 'EX', KEPT_S)
     },
   }

@@ -88,26 +88,24 @@ const ACCESS_OUTBOX_KEY = globalKey('access-log:outbox')
 /** Sorted set with one member: the highest number that was copied to ClickHouse. */
 const ACCESS_HEAD_KEY = globalKey('access-log:head')
 
-export type AccessLog = {
-  /**
-   * Adds an entry; resolves with its id in the outbox. Of an action whose result is not known yet,
-   * use `recordAttempt`.
-   * @throws InfrastructureError, or an error of Redis, when the entry is not stored.
-   */
-  readonly append: (event: AccessEvent) => Promise<string>
-  /** Removes an entry from the outbox; false if it was shipped before. */
-  readonly withdraw: (id: string) => Promise<boolean>
-}
+export type AccessLog = ReturnType<typeof createAccessLog>
 
 /** The access log. An entry is in Redis first; `ledger` ships it to the topic `access.log`. */
-export function createAccessLog (redis: Pick<Redis, 'xadd' | 'xdel'>): AccessLog {
+export function createAccessLog (redis: Pick<Redis, 'xadd' | 'xdel'>) {
   return {
-    append: async event => {
+    /**
+     * Adds an entry; resolves with its id in the outbox. Of an action whose result is not known
+     * yet, use `recordAttempt`.
+     * @throws InfrastructureError, or an error of Redis, when the entry is not stored.
+     */
+    append: async (event: AccessEvent): Promise<string> => {
       // Redis adds the time.
       const { at: _at, ...entry } = entryOfEvent({ entryId: randomUUID(), ...event }, 0)
       return await redis.xadd(ACCESS_OUTBOX_KEY, '*', 'entry', JSON.stringify(entry)) ?? ''
     },
-    withdraw: async id => await redis.xdel(ACCESS_OUTBOX_KEY, id) === 1,
+
+    /** Removes an entry from the outbox; false if it was shipped before. */
+    withdraw: async (id: string): Promise<boolean> => await redis.xdel(ACCESS_OUTBOX_KEY, id) === 1,
   }
 }
 
