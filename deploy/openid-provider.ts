@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { Provider } from 'oidc-provider'
 import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
 import { explainListenError } from '../services/runtime/platform/http-server.ts'
-import { readJson } from './local/launcher/state.ts'
+import { readJson } from './local/json-file.ts'
 
 // An OpenID provider to try the page with, on this machine only: it accepts every e-mail address
 // with every password. A login may name the account before its address: `ann|ann@example.com`.

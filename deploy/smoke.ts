@@ -3,7 +3,8 @@ import Type from 'typebox'
 import { createClient } from '../services/client/client.ts'
 import { loadConfig } from '../services/runtime/platform/config.ts'
 import { verifyAndShow } from './demonstration.ts'
-import { readJson, type StackState } from './local/launcher/state.ts'
+import { readJson } from './local/json-file.ts'
+import type { StackState } from './local/launcher/state.ts'
 
 /** Where the interface is, and a key; those of the local stack when left out. */
 export const smokeConfig = Type.Object({

@@ -9,7 +9,8 @@ import { becomeOnly, command, serveControl, toSocketPath } from './local/launche
 import { type Processes, processesOption, SERVICES } from './local/launcher/layout.ts'
 import { prepareStack } from './local/launcher/prepare.ts'
 import { refuseSecretsOf } from './local/launcher/secrets.ts'
-import { readJson, type StackState } from './local/launcher/state.ts'
+import { readJson } from './local/json-file.ts'
+import type { StackState } from './local/launcher/state.ts'
 import { createSupervisor } from './local/launcher/supervisor.ts'
 import { type Client, createClient } from '../services/client/client.ts'
 

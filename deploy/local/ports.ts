@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { readJson } from './launcher/state.ts'
+import { readJson } from './json-file.ts'
 
 /**
  * Ports are taken below the range from which the system takes the ports of outgoing connections:

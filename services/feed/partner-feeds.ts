@@ -26,8 +26,6 @@ export type PartnerFeedsDeps = {
   readonly fail: (error: unknown) => void
 }
 
-export type PartnerFeeds = ReturnType<typeof startPartnerFeeds>
-
 /** Runs the feeds of all registered partners in a fixed number of consumer groups. */
 export function startPartnerFeeds (deps: PartnerFeedsDeps) {
   const { pollMs, log, fail } = deps

@@ -1,6 +1,7 @@
 import { afterAll, expect, it } from 'vitest'
 import { prepareStack } from '../../deploy/local/launcher/prepare.ts'
-import { demoFile, readJson } from '../../deploy/local/launcher/state.ts'
+import { readJson } from '../../deploy/local/json-file.ts'
+import { demoFile } from '../../deploy/local/launcher/state.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { openRedis } from '../support/redis/open-redis.ts'

@@ -4,7 +4,8 @@ import { resolve } from 'node:path'
 import { becomeOnly, serveControl, toSocketPath } from './control.ts'
 import { prepareStack } from './prepare.ts'
 import { SERVICES } from './layout.ts'
-import { supervisorFile, writePrivately } from './state.ts'
+import { writePrivately } from '../json-file.ts'
+import { supervisorFile } from './state.ts'
 import { createSupervisor } from './supervisor.ts'
 
 // The supervisor in the background: `up` starts it, and both `up` and `down` talk to it.

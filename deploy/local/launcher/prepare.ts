@@ -1,6 +1,7 @@
 import { secretsFile } from '../../../services/runtime/platform/command-environment.ts'
 import type { Say } from '../parts.ts'
-import { demoFile, readJson, writePrivately, type Demo } from './state.ts'
+import { readJson, writePrivately } from '../json-file.ts'
+import { demoFile, type Demo } from './state.ts'
 
 type Env = Record<string, string>
 

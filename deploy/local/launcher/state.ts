@@ -1,5 +1,4 @@
-import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync }
-  from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { execFileSync } from 'node:child_process'
 import type { DemoOrganization, DemoPartner } from '../../../services/admin/demo.ts'
 import type { RunningService, Services } from './services.ts'
@@ -59,22 +58,6 @@ export const demoFile = (dataDir: string): string => `${dataDir}/demo.json`
 
 /** Names the pid of the supervisor, also before its stack is up. */
 export const supervisorFile = (dataDir: string): string => `${dataDir}/supervisor.json`
-
-/** Writes a file that only its owner reads, in one step: a reader sees the old or the new one. */
-export function writePrivately (file: string, value: unknown): void {
-  writeFileSync(`${file}.new`, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 })
-  chmodSync(`${file}.new`, 0o600)
-  renameSync(`${file}.new`, file)
-}
-
-/** The value of a JSON file, or undefined when there is none that can be read. */
-export function readJson<T> (file: string): T | undefined {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8'))
-  } catch {
-    return undefined
-  }
-}
 
 /**
  * Ends programs of the data folder that outlived their supervisor (possible only where setpriv

@@ -1,6 +1,6 @@
 import { feedConfig } from '../../../services/feed/config.ts'
 import { feedDeps, type Connected } from '../../../services/feed/main.ts'
-import { startPartnerFeeds, type PartnerFeeds } from '../../../services/feed/partner-feeds.ts'
+import { startPartnerFeeds } from '../../../services/feed/partner-feeds.ts'
 import { publishConfig } from '../../../services/publish/config.ts'
 import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
@@ -9,7 +9,7 @@ import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 
 type Env = Readonly<Record<string, string>>
 
-export type RunningFeeds = PartnerFeeds & {
+export type RunningFeeds = ReturnType<typeof startPartnerFeeds> & {
   /** Every job that the pipeline accepted. */
   readonly requested: readonly Submission[]
   /** The partners whose feed was stopped because they were revoked. */

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Partner } from '../../../services/accounts/partners.ts'
-import {
-  startPartnerFeeds, type PartnerFeed, type PartnerFeeds,
-} from '../../../services/feed/partner-feeds.ts'
+import { startPartnerFeeds, type PartnerFeed } from '../../../services/feed/partner-feeds.ts'
 import type { ConsumeOptions, FetchedBatch } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { chooseFeedGroup } from '../../../services/runtime/platform/topics.ts'
@@ -67,7 +65,7 @@ function environment () {
   return { state, events, delivered, consumers, feeds, register, lists: () => lists }
 }
 
-const count = (feeds: PartnerFeeds, state: string) =>
+const count = (feeds: ReturnType<typeof startPartnerFeeds>, state: string) =>
   [...feeds.states().values()].filter(current => current === state).length
 
 describe('the partner feeds', () => {

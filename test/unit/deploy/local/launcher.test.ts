@@ -3,9 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { parseTopicPartitions } from '../../../../services/runtime/platform/topics.ts'
 import { parseScale, warnOfIdle } from '../../../../deploy/local/launcher/scale.ts'
 import { loadSecrets, refuseSecretsOf } from '../../../../deploy/local/launcher/secrets.ts'
-import {
-  endLeftovers, readJson, writePrivately,
-} from '../../../../deploy/local/launcher/state.ts'
+import { readJson, writePrivately } from '../../../../deploy/local/json-file.ts'
+import { endLeftovers } from '../../../../deploy/local/launcher/state.ts'
 import { toSocketPath } from '../../../../deploy/local/launcher/control.ts'
 import { dnsEnvironment, receiverEnvironment }
   from '../../../../deploy/local/launcher/settings.ts'

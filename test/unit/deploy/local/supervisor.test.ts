@@ -2,9 +2,8 @@ import { existsSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Prepare } from '../../../../deploy/local/launcher/prepare.ts'
 import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
-import {
-  demoFile, readJson, type StackState, writePrivately,
-} from '../../../../deploy/local/launcher/state.ts'
+import { readJson, writePrivately } from '../../../../deploy/local/json-file.ts'
+import { demoFile, type StackState } from '../../../../deploy/local/launcher/state.ts'
 import { createSupervisor } from '../../../../deploy/local/launcher/supervisor.ts'
 import type { Source } from '../../../../deploy/local/source.ts'
 import type { Stack } from '../../../../deploy/local/stack.ts'
