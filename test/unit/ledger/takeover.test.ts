@@ -189,6 +189,14 @@ describe('a takeover', () => {
       .toMatchObject([{ chunk: 1, firstRow: 0, rows: 4, inputs: false, finished: Buffer.of(6) }])
   })
 
+  it('fails a stalled job whatever its stage has to do: only complete jobs are its own', async () => {
+    const { run, openJob, asked } = setUp({ isOwned: true })
+    await openJob()
+    await clearOutbox()
+    await run()
+    expect([await isClosed(), asked]).toEqual([true, []])
+  })
+
   it.each([
     ['whose block cannot be stored', new InfrastructureError('down')],
     ['whose organization lacks a key',
