@@ -3,8 +3,8 @@ import type { Keys } from '../../schemas/types.ts'
 import { createCursors } from '../../services/feed/replay-guard.ts'
 import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
 import { createErasures } from '../../services/jobs/erasures.ts'
-import { ERASED_IN, ERASURES_KEYS, jobKeys } from '../../services/jobs/job-record.ts'
-import { globalKey } from '../../services/runtime/platform/redis.ts'
+import { ERASED_IN, ERASED_UNTIL, ERASURES_KEYS, jobKeys } from '../../services/jobs/job-record.ts'
+import { globalKey, listServers } from '../../services/runtime/platform/redis.ts'
 import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis/content.ts'
@@ -203,6 +203,19 @@ describe('jobs that were erased on demand', () => {
     await expect(runLedger({ ...environment.deps, redis: cut })).rejects.toThrow('cut short')
     await expect(scenario.accept('job_3', 1)).rejects.toThrow('is locked until ledger')
     await runLedger(environment.deps)
+    expect(await existing()).toEqual([0, 1, 1, 0])
+  })
+
+  it('are erased again since the first of the lost servers had all', async () => {
+    const old = await withOldFile()
+    await eraseFirst()
+    await putBack(redis, old)
+    const [server] = await listServers(redis)
+    const servers = async () => ['late', 'early'].map(name =>
+      ({ ...server!, keyOf: (key: string) => `${name}:${key}` }))
+    await redis.set(`late:${ERASED_UNTIL}`, Date.now() + 86_400_000)
+    await redis.set(`early:${ERASED_UNTIL}`, 1)
+    await runLedger({ ...environment.deps, servers })
     expect(await existing()).toEqual([0, 1, 1, 0])
   })
 
