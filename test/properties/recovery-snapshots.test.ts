@@ -411,12 +411,15 @@ describe('a snapshot', () => {
 
     it('has a leader read each entry once, and is written when it has become smaller', async () => {
       const { deps, read } = watched()
-      const first = await takeSnapshots(deps, await readSnapshots(deps, signal), signal)
+      const earlier = await readSnapshots(deps, signal)
+      const first = await takeSnapshots(deps, earlier, signal)
       const since = read.journal
       await work(busy, 'job_2')
       const second = await takeSnapshots(deps, first, signal)
       expect(read.journal - since).toBeLessThan(jobs.length)
       expect(warnings()).toEqual([['warn', message]])
+      // The tenant had no entries meanwhile: a recovery has to begin before those that it lacks.
+      expect((await readSnapshots(deps, signal)).from).toEqual(earlier.from)
       await endAll()
       const { from } = await takeSnapshots(deps, second, signal)
       const base = await readSnapshots(deps, signal)
