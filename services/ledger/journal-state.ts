@@ -71,7 +71,7 @@ type CountedMovements = {
   readonly movements: Movements
   /** Ids of movements that have a seq of their own. */
   readonly numbered: Set<string>
-  /** Whether entries contradict each other, or operators have trusted the journal since. */
+  /** Whether entries contradict or repeat each other, or operators have trusted the journal. */
   isContradicted: boolean
 }
 
@@ -215,7 +215,7 @@ function advance (journal: JournalState, entry: Journal, retention: JournalReten
   else if (counted?.numbered.has(id) === false) renumber(journal, entry)
   if (counted === undefined) return
   counted.numbered.add(id)
-  counted.isContradicted ||= isTrusted(entry)
+  counted.isContradicted ||= !isNew || isTrusted(entry)
   resolve(journal)
 }
 
@@ -438,12 +438,11 @@ function trustJournal (
   const { seq: length } = journal
   // A gap blocks even then: the next entries would get numbers that are taken.
   if (journal.afterGap.size > 0) return { faults: gapFaults(journal), length, appended: [] }
-  // Without them, the entries behind them would not be the sum of all movements.
-  const pending = outbox.filter(entry => hasNumber(journal, entry))
   const resolving = resolvingEntries(tenant, journal)
   for (const entry of resolving) applyEntry(journal, entry, retention)
   const faults = [...journal.faults, ...sumFaults(journal)]
-  const appended = faults.length > 0 ? [] : [...missing, ...pending, ...resolving]
+  // Without the outbox, what is behind it would be the sum of movements that the journal lacks.
+  const appended = faults.length > 0 ? [] : [...missing, ...outbox, ...resolving]
   return { faults, length, appended }
 }
 

@@ -157,8 +157,8 @@ export type Resolution = { readonly upTo: number, readonly numbers: number }
 
 /**
  * Finds which contradictions of a journal are resolved. Entries come by number, those of one number
- * in any order. Numbers with one entry alone whose balances do not follow are resolved by
- * `trustedEntry` only, and otherwise remain what they are: wrong.
+ * in any order. A repeated movement contradicts as well. Numbers with one entry alone whose balances
+ * do not follow are resolved by `trustedEntry` only, and otherwise remain what they are: wrong.
  */
 export function trackContradictions () {
   const movements = new Movements()
@@ -182,6 +182,7 @@ export function trackContradictions () {
         ofNumber = []
       }
       ofNumber.push(entry)
+      isContradicted ||= movements.has(entry)
       movements.add(entry)
     },
     end: (): Resolution => {

@@ -70,6 +70,14 @@ describe('movements with several numbers', () => {
       .toEqual({ upTo: 7, numbers: 2 })
   })
 
+  it('are resolved up to the last one that repeats another', () => {
+    const other = { entryId: 'other' }
+    const free = { entryId: 'free', amountMicros: 0, availableMicros: 15, fundedMicros: 15 }
+    expect(resolutionOf(
+      topUp(1), topUp(2), topUp(2, other), topUp(2, free), topUp(3, other), topUp(4, free)
+    )).toEqual({ upTo: 4, numbers: 1 })
+  })
+
   it('without a contradiction are resolved by trust alone', () => {
     const wrong = topUp(2, { availableMicros: 99, fundedMicros: 99 })
     expect(resolutionOf(topUp(1), wrong, topUp(3))).toEqual({ upTo: 0, numbers: 0 })
