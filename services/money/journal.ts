@@ -157,8 +157,8 @@ export type Resolution = { readonly upTo: number, readonly numbers: number }
 
 /**
  * Finds which contradictions of a journal are resolved. Entries come by number, those of one number
- * in any order. A repeated movement contradicts as well. Numbers with one entry alone whose balances
- * do not follow are resolved by `trustedEntry` only, and otherwise remain what they are: wrong.
+ * in any order. A repeated movement contradicts as well. Numbers with one entry alone, whose
+ * balances do not follow, are resolved by `trustedEntry` only, and otherwise remain wrong.
  */
 export function trackContradictions () {
   const movements = new Movements()
