@@ -191,8 +191,7 @@ function addContradicting (
   if (journal.counted === undefined) return
   if (journal.counted.movements.add(entry)) move(journal, entry, retention)
   journal.counted.isContradicted = true
-  // Whichever of two last entries is the first to be read: both have to agree.
-  if (entry.seq < journal.seq || journal.counted.movements.areIn(entry)) resolve(journal)
+  resolve(journal)
 }
 
 function advance (journal: JournalState, entry: Journal, retention: JournalRetention): void {
@@ -219,10 +218,13 @@ function advance (journal: JournalState, entry: Journal, retention: JournalReten
   resolve(journal)
 }
 
-/** Forgets what contradicts once the last entry has all movements in its balances. */
+/** Forgets what contradicts once all entries of the last number have all movements in them. */
 function resolve (journal: JournalState): void {
-  const { counted, amounts } = journal
+  const { counted, contradicting, seq, amounts } = journal
   if (counted?.isContradicted !== true || !counted.movements.areIn(amounts)) return
+  const isOpen = contradicting.some(other => other.seq > seq ||
+    (other.seq === seq && !counted.movements.areIn(other)))
+  if (isOpen) return
   counted.isContradicted = false
   journal.faults = EMPTY_LIST
   journal.contradicting = EMPTY_LIST

@@ -404,6 +404,18 @@ describe('a contradiction', () => {
     await expectResolved({ ...balances, availableMicros: 8_434, fundedMicros: 11_034, seq: 10 })
   })
 
+  it('by two entries with the last number is one, in whatever order they are read', async () => {
+    await shipped(() => topUps(2, 3))
+    const idle = { ...topUpElsewhere, ...balances, amountMicros: 0, fundedMicros: 10_000 }
+    for (const seq of [8, 7]) await writeEntry(() => ({ ...idle, seq, entryId: `topup:-${seq}` }))
+    await endRun(redis)
+    await runLedger(environment.deps)
+    expect(await isFrozen(DAMAGED)).toContain('there are two entries with the number 8')
+    for (const { upTo } of await resolutions()) expect(upTo).toBe(0)
+    await trust()
+    await expectResolved({ ...balances, availableMicros: 7_475, fundedMicros: 10_075, seq: 10 })
+  })
+
   it('by two entries with a number stays resolved for a Redis file from before', async () => {
     await writeElsewhere(topUpElsewhere)
     await shipped(() => topUp(2, 30))
