@@ -1,5 +1,5 @@
 import type { Journal, Snapshot } from '../../schemas/types.ts'
-import { isTrusted, movementId, Movements, trustedEntry } from '../money/journal.ts'
+import { countOnce, isTrusted, movementId, Movements, trustedEntry } from '../money/journal.ts'
 import {
   AMOUNTS, type Amounts, areEqual, formatAmounts, post, subtract, ZERO_AMOUNTS,
 } from '../money/prices.ts'
@@ -59,9 +59,9 @@ export type JournalState = {
   /** Entries after a gap, by seq. */
   afterGap: ReadonlyMap<number, Journal>
   /** Contradictions that are not resolved: two entries with one seq, balances not adding up. */
-  faults: readonly string[]
-  /** Entries whose seq another one has, as long as that is not resolved. */
-  contradicting: readonly Journal[]
+  faults: ReadonlySet<string>
+  /** Entries whose seq another one has, by content, as long as that is not resolved. */
+  contradicting: ReadonlyMap<string, Journal>
   readonly counted: CountedMovements | undefined
   readonly recent: Recent
 }
@@ -99,8 +99,8 @@ export function createJournalState (
     endedOpen: EMPTY_SET,
     beforeSnapshot: EMPTY_MAP,
     afterGap: EMPTY_MAP,
-    faults: EMPTY_LIST,
-    contradicting: EMPTY_LIST,
+    faults: EMPTY_SET,
+    contradicting: EMPTY_MAP,
     counted: retention.countsMovements === true
       ? { movements: new Movements(), numbered: new Set(), isContradicted: false }
       : undefined,
@@ -110,11 +110,15 @@ export function createJournalState (
 
 const EMPTY_MAP: ReadonlyMap<never, never> = new Map<never, never>()
 const EMPTY_SET: ReadonlySet<never> = new Set<never>()
-const EMPTY_LIST: readonly never[] = []
 
 /** Adds an element to a map of a state; creates the map for the first one. */
 function put<K, V> (map: ReadonlyMap<K, V>, key: K, value: V): ReadonlyMap<K, V> {
   return (map.size === 0 ? new Map<K, V>() : map as Map<K, V>).set(key, value)
+}
+
+/** Adds an element to a set of a state; creates the set for the first one. */
+function include<T> (set: ReadonlySet<T>, element: T): ReadonlySet<T> {
+  return (set.size === 0 ? new Set<T>() : set as Set<T>).add(element)
 }
 
 /** Removes an element from a map of a state, and the map with the last one. */
@@ -132,7 +136,7 @@ export function takeEnded (journal: JournalState): JournalState['ended'] {
 
 /** Once, though entries are read repeatedly. */
 const addFault = (journal: JournalState, fault: string) => {
-  if (!journal.faults.includes(fault)) journal.faults = [...journal.faults, fault]
+  journal.faults = include(journal.faults, fault)
 }
 
 /**
@@ -186,8 +190,8 @@ function addContradicting (
 ): void {
   addFault(journal, `there are two entries with the number ${entry.seq}`)
   const content = toContent(entry)
-  if (journal.contradicting.some(other => toContent(other) === content)) return
-  journal.contradicting = [...journal.contradicting, entry]
+  if (journal.contradicting.has(content)) return
+  journal.contradicting = put(journal.contradicting, content, entry)
   if (journal.counted === undefined) return
   if (journal.counted.movements.add(entry)) move(journal, entry, retention)
   journal.counted.isContradicted = true
@@ -222,12 +226,12 @@ function advance (journal: JournalState, entry: Journal, retention: JournalReten
 function resolve (journal: JournalState): void {
   const { counted, contradicting, seq, amounts } = journal
   if (counted?.isContradicted !== true || !counted.movements.areIn(amounts)) return
-  const isOpen = contradicting.some(other => other.seq > seq ||
+  const isOpen = [...contradicting.values()].some(other => other.seq > seq ||
     (other.seq === seq && !counted.movements.areIn(other)))
   if (isOpen) return
   counted.isContradicted = false
-  journal.faults = EMPTY_LIST
-  journal.contradicting = EMPTY_LIST
+  journal.faults = EMPTY_SET
+  journal.contradicting = EMPTY_MAP
 }
 
 /** Applies the movement of an entry to jobs and top-ups. */
@@ -274,8 +278,7 @@ function retainEnded (
 ): void {
   const { job } = ended.end
   const isOpen = openJobs.has(job)
-  if (isOpen && journal.endedOpen.size === 0) journal.endedOpen = new Set([job])
-  else if (isOpen) (journal.endedOpen as Set<string>).add(job)
+  if (isOpen) journal.endedOpen = include(journal.endedOpen, job)
   const isRetained = ended.end.seq > seq && (isOpen || ended.end.at >= sinceMs)
   if (isRetained) journal.ended = put(journal.ended, job, ended)
 }
@@ -436,7 +439,7 @@ function trustJournal (
   { tenant, outbox }: LockedWallet, journal: JournalState, retention: JournalRetention
 ): Pick<Reconciliation, 'faults' | 'length' | 'appended'> {
   // What is missing cannot be derived from balances that contradict each other.
-  const missing = journal.contradicting.length > 0 ? [] : fillGaps(journal, retention)
+  const missing = journal.contradicting.size > 0 ? [] : fillGaps(journal, retention)
   const { seq: length } = journal
   // A gap blocks even then: the next entries would get numbers that are taken.
   if (journal.afterGap.size > 0) return { faults: gapFaults(journal), length, appended: [] }
@@ -454,14 +457,14 @@ function trustJournal (
  */
 function resolvingEntries (tenant: string, journal: JournalState): readonly Journal[] {
   const { contradicting, counted, faults, seq, at } = journal
-  if (counted === undefined || faults.length === 0) return []
+  if (counted === undefined || faults.size === 0) return []
   const { movements: { sum }, numbered } = counted
-  const byId = new Map(contradicting.map(entry => [movementId(entry), entry] as const)
-    .filter(([id]) => !numbered.has(id)))
-  if (byId.size === 0) return [trustedEntry({ tenant, seq, at }, sum)]
-  let amounts: Amounts = [...byId.values()].reduce((before, entry) =>
+  const unnumbered = countOnce([...contradicting.values()])
+    .filter(entry => !numbered.has(movementId(entry)))
+  if (unnumbered.length === 0) return [trustedEntry({ tenant, seq, at }, sum)]
+  let amounts: Amounts = unnumbered.reduce((before, entry) =>
     subtract(before, post(ZERO_AMOUNTS, entry)), sum)
-  return [...byId.values()].map((entry, index) => {
+  return unnumbered.map((entry, index) => {
     amounts = post(amounts, entry)
     return { ...entry, ...amounts, seq: seq + 1 + index }
   })
@@ -758,8 +761,8 @@ function hasAdvanced (
   { log }: SnapshotWriteDeps,
   [tenant, { base, seq, faults }]: readonly [string, JournalState]
 ): boolean {
-  if (faults.length > 0) {
-    log.error({ tenant, faults: faults.slice(0, 10) },
+  if (faults.size > 0) {
+    log.error({ tenant, faults: [...faults].slice(0, 10) },
       'journal contradicts itself: its wallet may be frozen at the next restart of Redis; ' +
       'see the runbook on TenantsFrozen')
     return false

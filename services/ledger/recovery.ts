@@ -180,7 +180,7 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
     for (const tenant of await compareWithCopy(copied, compared, known)) suspect.add(tenant)
   }
   for (const { wallet: { tenant }, journal } of countsMovements ? [] : compared) {
-    if (journal.faults.length > 0 && !suspect.has(tenant)) contradicted.add(tenant)
+    if (journal.faults.size > 0 && !suspect.has(tenant)) contradicted.add(tenant)
   }
   return {
     compared: compared.filter(({ wallet: { tenant } }) =>
