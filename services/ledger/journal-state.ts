@@ -283,6 +283,12 @@ function retainEnded (
   if (isRetained) journal.ended = put(journal.ended, job, ended)
 }
 
+/** The top-ups and adjustments of a journal, each with the amount that counts. */
+export function countedPosted ({ posted, counted }: JournalState): Snapshot['posted'] {
+  return posted.map(entry =>
+    ({ ...entry, amountMicros: counted?.movements.amountOf(entry.id) ?? entry.amountMicros }))
+}
+
 /** The jobs of a journal, including entries after a gap, whose money moves once it is filled. */
 export function withEntriesAfterGap (
   { open, ended, afterGap }: JournalState
@@ -721,13 +727,14 @@ export async function writeSnapshots (
 const countBytes = (id: string) => Buffer.byteLength(id) + ITEM_BYTES
 
 /** The top-ups and adjustments for a snapshot: the newest, after one without an id for others. */
-function newestPosted ({ posted, lacksPosted }: JournalState): Snapshot['posted'] {
+function newestPosted (journal: JournalState): Snapshot['posted'] {
+  const posted = countedPosted(journal)
   let from = posted.length
   for (let bytes = 0; from > 0; from -= 1) {
     bytes += countBytes(posted[from - 1]?.id ?? '')
     if (bytes > MAX_POSTED_BYTES) break
   }
-  return from > 0 || lacksPosted ? [LEFT_OUT, ...posted.slice(from)] : posted.slice()
+  return from > 0 || journal.lacksPosted ? [LEFT_OUT, ...posted.slice(from)] : posted
 }
 
 /** Whether only the journal has the older top-ups of a tenant. */

@@ -9,7 +9,7 @@ import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import {
-  type Base, chooseRetention, createJournalState, type JournalDeps, type JournalState,
+  type Base, chooseRetention, countedPosted, createJournalState, type JournalDeps, type JournalState,
   lacksPosted, NO_BASE, readJournal, readSnapshots, type Recent, reconcile, type Reconciliation,
   snapshotIn, type SnapshotWriteDeps, takeEnded, type TrackedJournal, withEntriesAfterGap,
   writeSnapshots,
@@ -427,7 +427,7 @@ async function restore (
   const { wallet: { tenant, seq, openJobs }, journal, verdict, uncounted } = compared
   const { posted, recounts } = moneyKeys(tenant)
   if (verdict.behind) {
-    await Promise.all(journal.posted.map(entry =>
+    await Promise.all(countedPosted(journal).map(entry =>
       redis.hset(posted, entry.id, `${entry.seq}:${entry.amountMicros}`)))
   }
   // The tally of a running job may be lost as well, so its blocks are recounted from then on.

@@ -69,7 +69,8 @@ export function movementId ({ entryId, type, job }: Journal): string {
 const endId = (job: string) => `${job}:end`
 
 function movesLess (one: Movement, other: Movement): boolean {
-  return (one.chargeMicros - other.chargeMicros || one.amountMicros - other.amountMicros) < 0
+  const [a, b] = [one.amountMicros, other.amountMicros]
+  return (one.chargeMicros - other.chargeMicros || Math.abs(a) - Math.abs(b) || a - b) < 0
 }
 
 /** The entry that counts of each movement. */
@@ -107,6 +108,11 @@ export class Movements {
 
   has (entry: Journal): boolean {
     return this.#counted.has(movementId(entry))
+  }
+
+  /** The amount of the variant that counts. */
+  amountOf (id: string): number | undefined {
+    return this.#counted.get(id)?.amountMicros
   }
 
   hasEnd (job: string): boolean {

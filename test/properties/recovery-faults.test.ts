@@ -404,6 +404,17 @@ describe('a contradiction', () => {
     await expectResolved({ ...balances, availableMicros: 8_434, fundedMicros: 11_034, seq: 10 })
   })
 
+  it('by one id with two amounts ends with the smaller one, which may be repeated', async () => {
+    await shipped(() => topUp(2, 30))
+    await writeElsewhere({ ...topUpElsewhere, entryId: 'topup:2', amountMicros: 20 })
+    await trust()
+    await expectResolved({ ...balances, availableMicros: 7_420, fundedMicros: 10_020, seq: 8 })
+    const repeat = async (amountMicros: number) =>
+      await damaged.wallet.topUp(DAMAGED, { id: '2', amountMicros, reason: 'any' })
+    expect(await repeat(20)).toMatchObject({ kind: 'known' })
+    expect(await repeat(30)).toMatchObject({ kind: 'conflict' })
+  })
+
   it('by two entries with the last number is one, in whatever order they are read', async () => {
     await shipped(() => topUps(2, 3))
     const idle = { ...topUpElsewhere, ...balances, amountMicros: 0, fundedMicros: 10_000 }

@@ -51,6 +51,14 @@ describe('movements with several numbers', () => {
     }
   })
 
+  it.each([[2, 5], [-1, -3], [-4, 4]])('move the amount nearer to 0: %d, not %d', (less, more) => {
+    for (const order of [[less, more], [more, less]]) {
+      const movements = new Movements()
+      for (const amountMicros of order) movements.add(topUp(1, { type: 'adjust', amountMicros }))
+      expect([movements.sum.fundedMicros, movements.amountOf('top-1')]).toEqual([less, less])
+    }
+  })
+
   const resolutionOf = (...entries: readonly Journal[]) => {
     const contradictions = trackContradictions()
     for (const entry of entries) contradictions.add(entry)
