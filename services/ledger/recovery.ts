@@ -9,10 +9,10 @@ import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import {
-  type Base, chooseRetention, countedPosted, createJournalState, type JournalDeps, type JournalState,
-  lacksPosted, NO_BASE, readJournal, readSnapshots, type Recent, reconcile, type Reconciliation,
-  snapshotIn, type SnapshotWriteDeps, takeEnded, type TrackedJournal, withEntriesAfterGap,
-  writeSnapshots,
+  type Base, chooseRetention, countedPosted, createJournalState, type JournalDeps,
+  type JournalState, lacksPosted, NO_BASE, readJournal, readSnapshots, type Recent, reconcile,
+  type Reconciliation, snapshotIn, type SnapshotWriteDeps, takeEnded, type TrackedJournal,
+  withEntriesAfterGap, writeSnapshots,
 } from './journal-state.ts'
 import { selectEnded, type RebuildDeps, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
 import type { LeaderTerm, RecoveryStore, Step, LockedWallet } from './recovery-store.ts'
