@@ -120,8 +120,9 @@ function newMovementId ({ errors }: Context): string {
 }
 
 /**
- * Requests another comparison of a frozen balance with the journal, and returns its outcome. The
- * jobs of an organization that is being erased cannot end while its balance is frozen.
+ * Requests another comparison of a frozen balance with the journal, or of any one if the journal
+ * is to be trusted, and returns its outcome. The jobs of an organization that is being erased
+ * cannot end while its balance is frozen.
  */
 const thaw: Task = async (deps, options) => {
   const tenant = await tenantToRead(deps, options)
@@ -130,7 +131,8 @@ const thaw: Task = async (deps, options) => {
     throw new UsageError(`--trust must be "journal", not "${trust}".`)
   }
   const before = await deps.gates.read(tenant)
-  if (before.isUnlocked && before.frozen === '') {
+  // A contradiction below the snapshot of a tenant freezes it only once the snapshot is lost.
+  if (trust === undefined && before.isUnlocked && before.frozen === '') {
     return { state: 'not_frozen', ...await readBalance(deps, tenant) }
   }
   await deps.gates.thaw(tenant, trust === 'journal')

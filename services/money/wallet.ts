@@ -238,7 +238,7 @@ export function createRecoveryGuards (redis: RedisClient) {
         .map(id => Number(id.slice(RECONSTRUCTED.length))).sort((a, b) => a - b),
 
     /**
-     * Has `ledger` compare a frozen wallet again; a contradiction freezes it again. With
+     * Has `ledger` compare a wallet again; a contradiction freezes it again. With
      * `trustJournal` the journal replaces the state of Redis.
      */
     thaw: async (tenant: string, trustJournal: boolean): Promise<void> => {

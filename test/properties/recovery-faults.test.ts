@@ -14,7 +14,7 @@ import { acceptRequest, jobClaim } from '../support/jobs.ts'
 import { contentOf, endRun, putBack, snapshotOf } from '../support/redis/content.ts'
 import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import {
-  createRecoveryEnvironment, entriesOf, runLedger, withoutMessages, type LedgerDeps,
+  createRecoveryEnvironment, entriesOf, runLedger, snapshotAll, withoutMessages, type LedgerDeps,
   type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
 
@@ -413,6 +413,20 @@ describe('a contradiction', () => {
       await damaged.wallet.topUp(DAMAGED, { id: '2', amountMicros, reason: 'any' })
     expect(await repeat(20)).toMatchObject({ kind: 'known' })
     expect(await repeat(30)).toMatchObject({ kind: 'conflict' })
+  })
+
+  it('by an entry below the snapshot ends when operators trust the journal', async () => {
+    const before = { ...balances, fundedMicros: 10_000 }
+    await shipped(() => topUp(2, 30))
+    await snapshotAll(environment.deps)
+    await writeEntry(({ at }) =>
+      ({ ...post(before, topUpElsewhere), ...topUpElsewhere, seq: 7, at: at + 1 }))
+    await endRun(redis)
+    await runLedger(environment.deps)
+    expect(await isFrozen(DAMAGED)).toBe(null)
+    for (const { upTo } of await resolutions()) expect(upTo).toBe(0)
+    await trust()
+    await expectResolved({ ...before, availableMicros: 7_930, fundedMicros: 10_530, seq: 8 })
   })
 
   it('by two entries with the last number is one, in whatever order they are read', async () => {
