@@ -273,8 +273,9 @@ export type JournalCopy = {
     tenant: string, from: { readonly seq: number, readonly atMs: number }
   ) => AsyncIterable<StoredJournal>
   /**
-   * The last `limit` entries of a tenant, or those before a seq or of a type, newest first. Of two
-   * with one seq it is the one whose movement has no later seq.
+   * The last `limit` entries of a tenant, or those before a seq or of a type, newest first, without
+   * those that state what operators trust. Of several with one seq it is the one whose movement has
+   * no later seq, or none.
    */
   readonly readNewest: (tenant: string, options: NewestOptions) => Promise<readonly Journal[]>
   /** Extends the heads by all entries stored after them; a tenant without entries has none. */
@@ -331,26 +332,6 @@ export function createJournalCopy (
     const stored = pagesFrom(clickhouse, tenant, from)
     for await (const rows of stored) yield await verified(rows, isSigned)
   }
-  const readNewest: JournalCopy['readNewest'] = async (
-    tenant, { limit, before = Number.MAX_SAFE_INTEGER, type = '' }
-  ) => {
-    const entries: Journal[] = []
-    const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before, type })
-    for await (const row of rows) {
-      const entry = toEntry(row)
-      if (!isSigned(row, entry)) continue
-      const last = entries.at(-1)
-      if (entry.seq !== last?.seq) {
-        if (entries.length === limit) break
-        entries.push(entry)
-      } else if (entry.entryId !== last.entryId) {
-        const of = { tenant, seq: last.seq, entryId: last.entryId }
-        const later = await readRows<StoredEntry>(clickhouse, SELECT_LATER, of)
-        if (later.some(other => isSigned(other, toEntry(other)))) entries.splice(-1, 1, entry)
-      }
-    }
-    return entries
-  }
   const heads: JournalCopy['heads'] = async from => {
     const ends = new Map([...from].filter(([, { seq }]) => seq > 0))
     if (from.size === 0) return ends
@@ -368,7 +349,7 @@ export function createJournalCopy (
     append,
     read,
     pages,
-    readNewest,
+    readNewest: createNewestReader(clickhouse, isSigned),
     heads,
     counts: last => readNumbers(clickhouse, SELECT_COUNTS, { tenants: [...last.keys()], last }),
     lengths: () => readNumbers(clickhouse, SELECT_LENGTHS, {}),
@@ -378,8 +359,7 @@ export function createJournalCopy (
 type Reading = Pick<ClickHouseClient, 'query'>
 
 async function verified (
-  rows: AsyncIterable<StoredEntry> | readonly StoredEntry[],
-  isSigned: (row: StoredEntry, entry: Journal) => boolean
+  rows: AsyncIterable<StoredEntry> | readonly StoredEntry[], isSigned: IsSigned
 ): Promise<StoredJournal> {
   const entries = new Map<string, Journal>()
   const forged: number[] = []
@@ -389,6 +369,44 @@ async function verified (
     else forged.push(entry.seq)
   }
   return { entries: [...entries.values()], forged }
+}
+
+type IsSigned = (row: StoredEntry, entry: Journal) => boolean
+
+function createNewestReader (
+  clickhouse: Reading, isSigned: IsSigned
+): JournalCopy['readNewest'] {
+  const hasLater = async (entry: Journal) => {
+    const { tenant, seq, entryId, job } = entry
+    const later = await readRows<StoredEntry>(clickhouse, SELECT_LATER, {
+      tenant, seq, entryId, job,
+    })
+    return later.some(row => isSigned(row, toEntry(row)) &&
+      movementId(toEntry(row)) === movementId(entry))
+  }
+  const choose = async (ofSeq: readonly Journal[]): Promise<readonly Journal[]> => {
+    if (ofSeq.length < 2) return ofSeq
+    for (const entry of ofSeq) if (!await hasLater(entry)) return [entry]
+    return []
+  }
+  return async (
+    tenant, { limit, before = Number.MAX_SAFE_INTEGER, type = '' }
+  ) => {
+    const entries: Journal[] = []
+    let ofSeq: Journal[] = []
+    const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before, type })
+    for await (const row of rows) {
+      const entry = toEntry(row)
+      if (isTrusted(entry) || !isSigned(row, entry)) continue
+      if (entry.seq !== ofSeq[0]?.seq) {
+        entries.push(...await choose(ofSeq))
+        if (entries.length === limit) return entries
+        ofSeq = []
+      }
+      if (!ofSeq.some(({ entryId }) => entryId === entry.entryId)) ofSeq.push(entry)
+    }
+    return [...entries, ...await choose(ofSeq)]
+  }
 }
 
 /** One query per page, as the caller may take hours between two pages. */
@@ -473,7 +491,8 @@ const SELECT_BEFORE = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64}
     AND ({type:String} = '' OR type = {type:String}) ORDER BY seq DESC, mac`
 const SELECT_LATER = `
-  ${SELECT} WHERE tenant = {tenant:String} AND seq > {seq:UInt64} AND entry_id = {entryId:String}`
+  ${SELECT} WHERE tenant = {tenant:String} AND seq > {seq:UInt64}
+    AND (entry_id = {entryId:String} OR ({job:String} != '' AND job = {job:String}))`
 const SELECT_AFTER = `
   ${SELECT} WHERE tenant IN {tenants:Array(String)} AND seq > {after:Map(String, UInt64)}[tenant]
   ORDER BY tenant, seq, mac`

@@ -319,8 +319,18 @@ describe('the copy of the journal in ClickHouse', () => {
       const { copy, queries } = copyOn(
         [later!, three!, ...rows.map(row => row!), one!], found.map(row => row!))
       expect(await copy.readNewest(TENANT, { limit: 4 })).toEqual(expected)
-      expect(queries[1]?.query_params)
-        .toEqual({ tenant: TENANT, seq: 2, entryId: rows[0]!['entry_id'] })
+      const { entry_id: entryId, job } = rows[0]!
+      expect(queries[1]?.query_params).toEqual({ tenant: TENANT, seq: 2, entryId, job })
     }
+  })
+
+  it('reads each movement once, and none that only states balances', async () => {
+    const end = { ...entry(2), type: 'settle', entryId: `${entry(2).job}:settle` }
+    const [again, endAgain] = [entry(4), { ...end, seq: 5, type: 'void', entryId: 'void' }]
+    const trusted = { ...endAgain, entryId: trustedEntry(endAgain, endAgain).entryId, seq: 6 }
+    const rows = await stored([trusted, endAgain, again, entry(3), end, entry(2), entry(1)])
+    const { copy } = copyOn(rows, [rows[1]!], [rows[2]!])
+    expect(await copy.readNewest(TENANT, { limit: 9 }))
+      .toEqual([endAgain, again, entry(3), entry(1)])
   })
 })
