@@ -1,9 +1,10 @@
 import type { Journal, Snapshot } from '../../schemas/types.ts'
-import { countOnce, isTrusted, movementId, Movements, trustedEntry } from '../money/journal.ts'
+import {
+  countOnce, isTrusted, movementId, Movements, RECONSTRUCTED, trustedEntry,
+} from '../money/journal.ts'
 import {
   AMOUNTS, type Amounts, areEqual, formatAmounts, post, subtract, ZERO_AMOUNTS,
 } from '../money/prices.ts'
-import { RECONSTRUCTED } from '../money/wallet.ts'
 import type { Emitter } from '../runtime/engine/stage.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { PartitionOffsets, ReadLimits, TopicReader } from '../runtime/kafka/topic-reader.ts'

@@ -59,6 +59,9 @@ export function extendByText (head: ChainHead, seq: number, text: () => string):
   }
 }
 
+/** How the id of an entry begins that was derived from the next one, with its number. */
+export const RECONSTRUCTED = 'missing:'
+
 type Movement = Pick<Journal, 'type' | 'amountMicros' | 'chargeMicros'>
 
 /** Identifies the movement of an entry, under whatever number: a job is reserved and ended once. */
@@ -88,21 +91,37 @@ export function countOnce (entries: readonly Journal[]): readonly Journal[] {
  * The movements of a journal in which different entries may have one number, as an isolated Redis
  * master and its successor wrote them. Each movement counts once, by its id, under however many
  * numbers it stands. The sum is the same in any order: of two movements with one id, the one that
- * charges or moves less counts.
+ * charges or moves less counts, and a reconstructed one counts nothing once another entry of its
+ * number moves as much.
  */
 export class Movements {
   sum: Amounts = ZERO_AMOUNTS
   readonly #counted = new Map<string, Movement>()
+  /** What entries of no job moved, as the ids that they would have if they were reconstructed. */
+  readonly #moved = new Set<string>()
 
   /** Counts the movement of an entry; false if one with its id counts already. */
   add (entry: Journal): boolean {
-    const { type, amountMicros, chargeMicros } = entry
-    const id = movementId(entry)
+    const { seq, entryId, type, job, amountMicros, chargeMicros } = entry
+    const movement = { type, amountMicros, chargeMicros }
+    if (entryId.startsWith(RECONSTRUCTED)) {
+      const isFound = this.#moved.has(`${entryId} ${amountMicros}`)
+      return this.#count(entryId, isFound ? { ...movement, amountMicros: 0 } : movement)
+    }
+    if (job === '') {
+      const lost = `${RECONSTRUCTED}${seq}`
+      this.#moved.add(`${lost} ${amountMicros}`)
+      if (this.amountOf(lost) === amountMicros) this.#count(lost, { ...movement, amountMicros: 0 })
+    }
+    return this.#count(movementId(entry), movement)
+  }
+
+  #count (id: string, movement: Movement): boolean {
     const counted = this.#counted.get(id)
-    if (counted !== undefined && !movesLess(entry, counted)) return false
+    if (counted !== undefined && !movesLess(movement, counted)) return false
     if (counted !== undefined) this.sum = subtract(this.sum, post(ZERO_AMOUNTS, counted))
-    this.#counted.set(id, { type, amountMicros, chargeMicros })
-    this.sum = post(this.sum, entry)
+    this.#counted.set(id, movement)
+    this.sum = post(this.sum, movement)
     return counted === undefined
   }
 

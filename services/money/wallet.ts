@@ -6,6 +6,7 @@ import {
 } from '../runtime/platform/errors.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
+import { RECONSTRUCTED } from './journal.ts'
 import { type Amounts, writeTexts } from './prices.ts'
 import { ACTIVE_KEY, LOCKED_TENANTS_CHANNEL, moneyKeys, TENANTS_KEY } from './redis-keys.ts'
 
@@ -220,9 +221,6 @@ export type GuardState = {
   /** Why no money moves; empty when the wallet is not frozen. */
   readonly frozen: string
 }
-
-/** How the id of an entry begins that recovery has reconstructed; its seq follows. */
-export const RECONSTRUCTED = 'missing:'
 
 /** The recovery guards of tenants, for operators. */
 export function createRecoveryGuards (redis: RedisClient) {

@@ -562,6 +562,18 @@ describe('a contradiction', () => {
     expect(await damaged.wallet.balance(DAMAGED)).toMatchObject({ reservedMicros: 0 })
   })
 
+  it('by an entry that was derived, and then found, counts it once', async () => {
+    const balance = await loseAllButLast(async () => {
+      await topUp(2, 500)
+      await topUp(3, 1)
+    })
+    await trust()
+    await writeElsewhere({ ...topUpElsewhere, entryId: 'topup:2' })
+    await endRun(redis)
+    await runLedger(withoutSnapshots())
+    await expectResolved(balance)
+  })
+
   it.each([
     ['two entries', async () => { for (const id of [2, 3]) await topUp(id, 5) }, '7 to 8'],
     ['a reservation', () => damaged.accept('job_9', 5), '7 to 7'],

@@ -59,6 +59,21 @@ describe('movements with several numbers', () => {
     }
   })
 
+  it('that were reconstructed count nothing beside what was lost', () => {
+    const [made, lost, alike] = ['missing:2', 'lost', 'alike'].map(id => topUp(2, { entryId: id }))
+    const other = topUp(2, { entryId: 'other', amountMicros: 6 })
+    const sums = [
+      [made!, lost!, 5], [lost!, made!, 5], [made!, other, 11], [other, made!, 11],
+    ] as const
+    for (const [first, second, sum] of sums) {
+      const movements = new Movements()
+      for (const entry of [first, second, first, second, made!]) movements.add(entry)
+      expect(movements.sum.fundedMicros).toBe(sum)
+      movements.add(alike!)
+      expect(movements.sum.fundedMicros).toBe(sum === 5 ? 10 : 11)
+    }
+  })
+
   const resolutionOf = (...entries: readonly Journal[]) => {
     const contradictions = trackContradictions()
     for (const entry of entries) contradictions.add(entry)
