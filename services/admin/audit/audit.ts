@@ -107,7 +107,8 @@ async function auditTenant (
   // After the closed jobs, so that the journal has the end of each.
   const snapshot = await takeAuditSnapshot(deps, tenant, waitMs)
   const { balance, copy, outbox, openJobs, slots } = snapshot
-  const { entries, upTo: resolvedUpTo, numbers } = resolveContradictions([...copy, ...outbox])
+  const resolution = resolveContradictions([...copy, ...outbox])
+  const { entries, uncounted, upTo: resolvedUpTo, numbers } = resolution
   const seen = new Map([...openJobs, ...closedJobs].map(job => [job.id, job]))
   const jobs = [...seen.values(), ...await closedSince(deps, tenant, { seen, entries })]
   const movements = { seq: balance.seq, outbox, copy, resolvedUpTo }
@@ -117,7 +118,7 @@ async function auditTenant (
     ...checkNumbers(movements),
     ...checkBalances(movements, balance),
     ...checkIds(entries),
-    ...checkEntries(jobs, entries, deps.recordsSinceMs),
+    ...checkEntries(jobs, entries, { recordsSinceMs: deps.recordsSinceMs, uncounted }),
     ...checkAges(openJobs, Date.now()),
     ...checkSlots(openJobs, slots),
     ...results.breaches,
@@ -137,20 +138,21 @@ async function auditTenant (
 }
 
 /** One entry of each number, or where contradictions are resolved, of each movement. */
-function resolveContradictions (
-  stored: readonly Journal[]
-): Resolution & { readonly entries: readonly Journal[] } {
+function resolveContradictions (stored: readonly Journal[]): Resolution & {
+  readonly entries: readonly Journal[]
+  /** Other entries of the same movements. */
+  readonly uncounted: readonly Journal[]
+} {
   const all = [...new Map(stored.map(entry => [canonicalText(entry), entry])).values()]
     .toSorted((a, b) => a.seq - b.seq)
   const resolver = trackContradictions()
   for (const entry of all) resolver.add(entry)
   const resolution = resolver.end()
   const later = all.filter(({ seq }) => seq > resolution.upTo)
-  const entries = [
-    ...countOnce(all.filter(({ seq }) => seq <= resolution.upTo)),
-    ...new Map(later.map(entry => [entry.seq, entry])).values(),
-  ]
-  return { ...resolution, entries }
+  const resolved = all.filter(({ seq }) => seq <= resolution.upTo)
+  const counted = new Set(countOnce(resolved))
+  const entries = [...counted, ...new Map(later.map(entry => [entry.seq, entry])).values()]
+  return { ...resolution, entries, uncounted: resolved.filter(entry => !counted.has(entry)) }
 }
 
 /**

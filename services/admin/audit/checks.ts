@@ -260,11 +260,16 @@ export async function countResults (
 
 /**
  * Checks that each reserve entry has a job, and that each job has one reserve entry and, once it
- * has ended, one settle or void entry. Jobs reserved before `recordsSinceMs` may have expired.
+ * has ended, one settle or void entry. Jobs reserved before `recordsSinceMs` may have expired. The
+ * record of a job may have the charge of any of its ends, of which one counts.
  */
 export function checkEntries (
-  jobs: readonly Job[], entries: readonly Journal[], recordsSinceMs = -Infinity
+  jobs: readonly Job[], entries: readonly Journal[],
+  { recordsSinceMs = -Infinity, uncounted = [] }: {
+    readonly recordsSinceMs?: number | undefined, readonly uncounted?: readonly Journal[],
+  } = {}
 ): TenantBreaches {
+  const others = Map.groupBy(uncounted, ({ job }) => job)
   const byJob = Map.groupBy(entries.filter(({ job }) => job !== ''), ({ job }) => job)
   const jobIds = new Set(jobs.map(({ id }) => id))
   const unknown = [...byJob].flatMap(([job, [first]]) =>
@@ -275,16 +280,20 @@ export function checkEntries (
       job,
       detail: 'the job is neither open in Redis nor archived in ClickHouse',
     })),
-    ...jobs.flatMap(job => checkJobEntries(job, byJob.get(job.id) ?? [])),
+    ...jobs.flatMap(job => checkJobEntries(job, byJob.get(job.id) ?? [], others.get(job.id))),
   ]
 }
 
-function checkJobEntries (job: Job, entries: readonly Journal[]): TenantBreaches {
+function checkJobEntries (
+  job: Job, entries: readonly Journal[], uncounted: readonly Journal[] = []
+): TenantBreaches {
   const reserves = entries.filter(({ type }) => type === 'reserve')
   const ends = entries.filter(({ type }) => type === 'settle' || type === 'void')
   const amounts = reserves.map(({ amountMicros }) => amountMicros).join(', ') || 'nothing'
   const { maxQuoteMicros } = job.preflight
   const of = { job: job.id }
+  const isOfRecord = ({ type, chargeMicros }: Journal) =>
+    type !== 'reserve' && chargeMicros === job.chargedMicros
   return [
     ...breachUnless(reserves.length === 1 && reserves[0]?.amountMicros === maxQuoteMicros, {
       ...of,
@@ -299,7 +308,8 @@ function checkJobEntries (job: Job, entries: readonly Journal[]): TenantBreaches
         (job.ended ? 'has ended' : 'is running'),
     }),
     ...ends.flatMap(({ amountMicros, chargeMicros }) => breachUnless(
-      amountMicros === maxQuoteMicros && chargeMicros === job.chargedMicros &&
+      amountMicros === maxQuoteMicros &&
+      (chargeMicros === job.chargedMicros || uncounted.some(isOfRecord)) &&
       chargeMicros >= 0 && chargeMicros <= maxQuoteMicros, {
         ...of,
         rule: 'charge within the quote, the rest released',

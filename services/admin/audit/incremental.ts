@@ -265,7 +265,8 @@ async function proveEnds (
     const entries = page.flat()
     const ids = [...new Set(entries.map(({ job }) => job))]
     const archived = await deps.archive.findAllWithManifest(tenant, ids)
-    const breaches = checkEntries(archived.map(({ job }) => job), entries, deps.recordsSinceMs)
+    const jobs = archived.map(({ job }) => job)
+    const breaches = checkEntries(jobs, entries, { recordsSinceMs: deps.recordsSinceMs })
     if (breaches.length > 0) return undefined
     const audited = await auditPage(deps, tenant, archived)
     if (audited.some(({ breaches }) => breaches.length > 0)) return undefined

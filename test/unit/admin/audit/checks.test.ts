@@ -21,6 +21,8 @@ import type { Attempt } from '../../../../services/webhooks/deliveries.ts'
 
 const DAY_MS = 86_400_000
 const job = endedJob({ chargedMicros: 10, releasedMicros: 0 })
+/** Its record has another charge than its end in the journal. */
+const cheaper = endedJob({ chargedMicros: 4, releasedMicros: 6 })
 const running = endedJob({ ended: false, status: 'verifying', createdAtMs: 1_000 })
 
 const numbered = (seq: number, change: Partial<Journal> = {}): Journal =>
@@ -112,7 +114,10 @@ it.each<readonly [string, TenantBreaches]>([
     ...['job_c', 'job_d'].map(name => numbered(1, { job: name, entryId: name, reason: '' })),
   ])],
   ['a running job that is reserved', checkEntries([running], [topup, reserve])],
-  ['a reservation whose job may have expired', checkEntries([], journal, reserve.at + 1)],
+  ['a reservation whose job may have expired', checkEntries(
+    [], journal, { recordsSinceMs: reserve.at + 1 })],
+  ['a job with the charge of an end that does not count', checkEntries(
+    [cheaper], journal, { uncounted: [{ ...settle, chargeMicros: 4 }] })],
   ['results with their verdicts', checkResults(counted, results)],
   ['results of a job that does not know its verdicts',
     checkResults({ ...counted, verdicts: {} }, results)],
@@ -152,7 +157,8 @@ const broken: readonly (readonly [what: string, TenantBreaches, ...rules: string
     claimed('job_a', 5, 'k'), claimed('job_b', 4 + DAY_MS, 'k'),
     claimed('job_c', 4 + 2 * DAY_MS, 'k'),
   ]), 'one job per Idempotency-Key in 24 hours'],
-  ['a reservation without a job', checkEntries([], journal, reserve.at),
+  ['a reservation without a job', checkEntries(
+    [], journal, { recordsSinceMs: reserve.at }),
     'every reservation has a job'],
   ['a job that has ended without an entry', checkEntries([job], [topup, reserve]),
     'one settle or void per ended job, none before'],
@@ -163,6 +169,9 @@ const broken: readonly (readonly [what: string, TenantBreaches, ...rules: string
     'one reserve of the maximum quote per job'],
   ['a job with another charge', checkEntries([{ ...job, chargedMicros: 9 }], journal),
     'charge within the quote, the rest released', 'charged + released = reserved'],
+  ['a job with the charge of none of its ends', checkEntries(
+    [cheaper], journal, { uncounted: [settle, { ...reserve, chargeMicros: 4 }] }),
+  'charge within the quote, the rest released'],
   ['a charge for other rows', checkResults(counted, { ...results, billable: 0 }),
     'charge = billable rows x unit price'],
   ['rows that are too many', checkResults(counted, { ...results, rows: 2 }),
