@@ -159,7 +159,7 @@ const broken: readonly (readonly [what: string, TenantBreaches, ...rules: string
   ]), 'one job per Idempotency-Key in 24 hours'],
   ['a reservation without a job', checkEntries(
     [], journal, { recordsSinceMs: reserve.at }),
-    'every reservation has a job'],
+  'every reservation has a job'],
   ['a job that has ended without an entry', checkEntries([job], [topup, reserve]),
     'one settle or void per ended job, none before'],
   ['a running job with the entry of an end', checkEntries([running], journal),
