@@ -335,7 +335,10 @@ type KeyRecord = {
   readonly orgId: string
   readonly mode: Mode
   readonly scopes: readonly Scope[]
-  /** What the customer calls it, and who created it; both '' once its organization is erased. */
+  /**
+   * What the customer calls it, and who created it; '' for keys of older releases, and once its
+   * organization is erased.
+   */
   readonly name: string
   readonly createdBy: string
   /** IP addresses and networks that may use it; all if there are none. */
@@ -417,7 +420,8 @@ function parseRecord (
   if (org === undefined || mode === undefined || !isMode(mode)) return undefined
   const time = (name: string) => Number(fields[name] ?? 0)
   return {
-    id: publicId(hash),
+    // Only the short-lived keys of the workspace page say what they are.
+    id: fields.id ?? publicId(hash),
     hash,
     orgId: org,
     mode,
