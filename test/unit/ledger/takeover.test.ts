@@ -189,7 +189,7 @@ describe('a takeover', () => {
       .toMatchObject([{ chunk: 1, firstRow: 0, rows: 4, inputs: false, finished: Buffer.of(6) }])
   })
 
-  it('fails a stalled job whatever its stage has to do, as only complete ones are its', async () => {
+  it('fails a stalled job whatever its stage has to do: it owns complete ones', async () => {
     const { run, openJob, asked } = setUp({ isOwned: true })
     await openJob()
     await clearOutbox()
