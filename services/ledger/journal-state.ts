@@ -286,8 +286,9 @@ function retainEnded (
 
 /** The top-ups and adjustments of a journal, each with the amount that counts. */
 export function countedPosted ({ posted, counted }: JournalState): Snapshot['posted'] {
+  if (counted === undefined) return posted
   return posted.map(entry =>
-    ({ ...entry, amountMicros: counted?.movements.amountOf(entry.id) ?? entry.amountMicros }))
+    ({ ...entry, amountMicros: counted.movements.amountOf(entry.id) ?? entry.amountMicros }))
 }
 
 /** The jobs of a journal, including entries after a gap, whose money moves once it is filled. */
@@ -735,7 +736,7 @@ function newestPosted (journal: JournalState): Snapshot['posted'] {
     bytes += countBytes(posted[from - 1]?.id ?? '')
     if (bytes > MAX_POSTED_BYTES) break
   }
-  return from > 0 || journal.lacksPosted ? [LEFT_OUT, ...posted.slice(from)] : posted
+  return from > 0 || journal.lacksPosted ? [LEFT_OUT, ...posted.slice(from)] : posted.slice()
 }
 
 /** Whether only the journal has the older top-ups of a tenant. */

@@ -67,9 +67,9 @@ export function createKafkaJournal (
 
 function addText (texts: Map<number, string[]>, entry: Journal): void {
   const text = canonicalText(entry)
-  const known = texts.get(entry.seq)
-  if (known === undefined) texts.set(entry.seq, [text])
-  else if (!known.includes(text)) known.push(text)
+  const ofNumber = texts.get(entry.seq)
+  if (ofNumber === undefined) texts.set(entry.seq, [text])
+  else if (!ofNumber.includes(text)) ofNumber.push(text)
 }
 
 /** Two stages write the journal, so entries can arrive early, but by no more than this. */

@@ -191,6 +191,6 @@ export function auditTable (
   const none = isComplete
     ? 'no breaches'
     : 'no breaches in what is new since the last audit; --full reads everything'
-  const found = breaches.length === 0 ? [none] : breachLines
-  return [table, ...movements, ...resolved, ...log, ...found].join('\n')
+  const verdict = breaches.length === 0 ? [none] : breachLines
+  return [table, ...movements, ...resolved, ...log, ...verdict].join('\n')
 }
