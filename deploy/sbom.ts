@@ -103,7 +103,7 @@ function parseSystem (system: string): readonly Component[] {
  * What is wrong with the licences of a bill: a line for each npm package that has none, or none
  * that is allowed. Packages of the system come under those of the distribution.
  */
-function findLicenceErrors (bom: Pick<Bom, 'components'>): readonly string[] {
+function findLicenceErrors (bom: Bom): readonly string[] {
   return bom.components.filter(({ purl }) => purl.startsWith('pkg:npm/')).flatMap((component) => {
     const licences = (component.licenses ?? []).map(({ license, expression }) =>
       expression ?? license?.id ?? license?.name ?? '')

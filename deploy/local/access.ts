@@ -94,9 +94,7 @@ export function openAccess (dataDir: string): Access | undefined {
  * What the services of each stage sign in with at the brokers, in place of the commands' user, and
  * `ingest` at the cache Redis.
  */
-export function signInEnv (
-  { accounts }: Pick<Access, 'accounts'>, { REDIS_CACHE_URL }: Pick<Addresses, 'REDIS_CACHE_URL'>
-): EnvOfStages {
+export function signInEnv ({ accounts }: Access, { REDIS_CACHE_URL }: Addresses): EnvOfStages {
   const { username, password } = accounts.redisLimits
   const limits = REDIS_CACHE_URL.replace(/\/\/[^@]*@/, `//${username}:${password}@`)
   return Object.fromEntries(STAGES.map(stage => [stage, {

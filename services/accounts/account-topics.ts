@@ -24,14 +24,14 @@ import { parseTenant } from './tenant.ts'
 type RestoreDeps = {
   readonly redis: RedisClient
   readonly reader: TopicReader
-  readonly codec: Pick<Codec, 'decode'>
+  readonly codec: Codec
   readonly log: Pick<Log, 'warn'>
   readonly metrics: Pick<Metrics, 'count'>
 }
 
 type ShippingDeps = {
   readonly redis: RedisClient
-  readonly codec: Pick<Codec, 'encode'>
+  readonly codec: Codec
   readonly accountsProducer: Pick<Producer, 'send'>
 }
 
@@ -192,7 +192,7 @@ export async function restoreLostKeys (deps: LostKeysDeps, signal: AbortSignal):
 
 /** The organizations that were not erased and have no key of some class. */
 async function withoutKeys (
-  { redis }: Pick<LostKeysDeps, 'redis'>, orgIds: readonly string[]
+  { redis }: LostKeysDeps, orgIds: readonly string[]
 ): Promise<readonly string[]> {
   const store = new OrganizationKeyStore(redis)
   const lacking: string[] = []

@@ -328,7 +328,7 @@ export type ListCounts = Readonly<Record<ListAction, number>>
 export type ContactListsDeps = {
   readonly redis: RedisClient
   /** Of the class `results`. */
-  readonly keys: Pick<OrganizationKeys, 'wrap' | 'unwrap'>
+  readonly keys: OrganizationKeys
   /** The most entries, and changes in 24 hours; MAX_LIST_ENTRIES by default. */
   readonly maxEntries?: number
 }

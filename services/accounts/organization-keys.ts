@@ -262,7 +262,7 @@ export type OrganizationKeys = {
 
 export type OrganizationKeysDeps = {
   readonly store: Pick<OrganizationKeyStore, 'read' | 'checkComplete'>
-  readonly roots: Pick<RootKeys, 'unwrap'>
+  readonly roots: RootKeys
   readonly class: KeyClass
   readonly metrics?: Pick<Metrics, 'count'>
 }
@@ -413,8 +413,8 @@ async function readKeys (
 /** Adds a version, unless it exists; it wraps once `ledger` has shipped it. */
 export async function addOrganizationKey (
   { store, roots, class: keyClass }: {
-    readonly store: Pick<OrganizationKeyStore, 'add'>,
-    readonly roots: Pick<RootKeys, 'wrap'>,
+    readonly store: OrganizationKeyStore,
+    readonly roots: RootKeys,
     readonly class: KeyClass,
   },
   orgId: string, version: number

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import type { Binding } from '../runtime/crypto/seal.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
@@ -217,9 +216,7 @@ function parseRecord (fields: Readonly<Record<string, string>>): AccountRecord |
 }
 
 /** Adds a record to the list of its kind. Idempotent. */
-export async function listAccount (
-  redis: Pick<Redis, 'sadd' | 'zadd'>, { name, fields }: Pick<Change, 'name' | 'fields'>
-): Promise<void> {
+export async function listAccount (redis: RedisClient, { name, fields }: Change): Promise<void> {
   const [kind = '', id = ''] = name.split(':')
   const tenants = MODES.map(mode => tenantOf(id, mode))
   if (kind === 'org') {
@@ -252,7 +249,7 @@ export type Wrapped = {
  * or empty.
  */
 export async function wrappedFields (
-  records: Pick<AccountRecords, 'read' | 'change'>, name: string,
+  records: AccountRecords, name: string,
   wrapped: readonly {
     readonly field: string, readonly binding: Binding, readonly class: KeyClass,
   }[]
@@ -274,7 +271,7 @@ export async function wrappedFields (
  * Replaces the value of a wrapped field; false if it is no longer `text`, which was read before.
  */
 async function replaceField (
-  records: Pick<AccountRecords, 'read' | 'change'>, name: string,
+  records: AccountRecords, name: string,
   { field, text, fresh }: { readonly field: string, readonly text: string, readonly fresh: Buffer }
 ): Promise<boolean> {
   for (;;) {

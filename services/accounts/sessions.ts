@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import type { Redis } from 'ioredis'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /**
  * Who is signed in: for one organization, a person or the holder of a link; or an operator of the
@@ -31,7 +31,7 @@ export function secretDigest (secret: string): string {
 export type SignInCodes = ReturnType<typeof createSignInCodes>
 
 /** The codes in sign-in links. Each is valid once, within ten minutes. */
-export function createSignInCodes (redis: Pick<Redis, 'set' | 'getdel'>) {
+export function createSignInCodes (redis: RedisClient) {
   const codeKey = (code: string) => `page:sign-in:${secretDigest(code)}`
   return {
     async create (subject: SignedIn): Promise<string> {
@@ -64,7 +64,7 @@ export type Sessions = ReturnType<typeof createSessions>
 
 /** Stores sessions in Redis under the digest of their id, with a time to live. */
 export function createSessions ({ redis, limits, now = Date.now }: {
-  readonly redis: Pick<Redis, 'get' | 'set' | 'del' | 'pexpire' | 'exists'>,
+  readonly redis: RedisClient,
   readonly limits: SessionLimits,
   readonly now?: () => number
 }) {
@@ -106,7 +106,7 @@ export function createSessions ({ redis, limits, now = Date.now }: {
 export type Nonces = ReturnType<typeof createNonces>
 
 /** Nonces of forms that create a secret: submitting such a form again creates no second secret. */
-export function createNonces (redis: Pick<Redis, 'set' | 'del'>) {
+export function createNonces (redis: RedisClient) {
   const nonceKey = (nonce: string) => `page:once:${secretDigest(nonce)}`
   return {
     create: newSessionSecret,

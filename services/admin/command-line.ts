@@ -418,9 +418,7 @@ export function toIsoTime (ms: number): string | null {
 }
 
 /** Waits some seconds until account changes are in Kafka; returns a warning if they are not. */
-export async function shippingWarning (
-  accounts: Pick<AccountRecords, 'areShipped'>
-): Promise<TaskResult> {
+export async function shippingWarning (accounts: AccountRecords): Promise<TaskResult> {
   if (await accounts.areShipped()) return {}
   return {
     warning: 'The change is stored in Redis but not yet in Kafka: it is lost if Redis loses its ' +

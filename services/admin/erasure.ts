@@ -51,7 +51,7 @@ type ErasureDeps = Stores & {
 /** Also the cache of records, and the partners of all organizations. */
 type OrganizationErasureDeps = ErasureDeps & {
   readonly cache: RedisClient
-  readonly partners: Pick<Partners, 'list' | 'revoke'>
+  readonly partners: Partners
 }
 
 type OrganizationErasureOptions = {

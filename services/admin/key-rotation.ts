@@ -40,7 +40,7 @@ export type RotationDeps = {
   readonly readKeys: () => Promise<KeysByOrganization>
   /** The running processes, and the root keys that they know. */
   readonly readHolders: () => Promise<readonly RootKeyHolder[]>
-  readonly store: Pick<OrganizationKeyStore, 'read' | 'replace' | 'remove'>
+  readonly store: OrganizationKeyStore
   readonly roots: Readonly<Record<KeyClass, RootKeys>>
   readonly keys: Readonly<Record<KeyClass, OrganizationKeys>>
   readonly sourcesOf: (organizations: KeysByOrganization) => WrappedKeySources
@@ -241,7 +241,7 @@ type KeysByOrganization = ReadonlyMap<string, readonly StoredKey[]>
 
 /** The stored keys of organizations. */
 export async function readOrganizationKeys (
-  store: Pick<OrganizationKeyStore, 'read'>, organizations: Iterable<string>
+  store: OrganizationKeyStore, organizations: Iterable<string>
 ): Promise<KeysByOrganization> {
   const keys = new Map<string, readonly StoredKey[]>()
   for (const orgId of organizations) keys.set(orgId, await store.read(orgId))

@@ -131,7 +131,7 @@ function parsePausableStage (name: string): StageName {
     `${PAUSABLE_STAGES.join(', ')}.`)
 }
 
-function formatDetails ({ since, by, reason }: Omit<Pause, 'stage'>): string {
+function formatDetails ({ since, by, reason }: Pause): string {
   return [
     since === '' ? '' : ` since ${since}`,
     by === '' ? '' : ` by ${by}`,

@@ -80,7 +80,7 @@ async function changePerson (
 
 /** The person of an organization with an address, in any case of its letters. */
 async function findPerson (
-  people: Pick<People, 'list'>, orgId: string, email: string
+  people: People, orgId: string, email: string
 ): Promise<Person | undefined> {
   const address = email.trim().toLowerCase()
   return (await people.list(orgId)).find(person => person.email === address)

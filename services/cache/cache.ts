@@ -110,7 +110,7 @@ type RecordCacheOptions = {
   /** Gets the errors of the cache, for logs; the pipeline works without the cache. */
   readonly onFault?: (error: unknown) => void
   /** Counts looked-up rows. */
-  readonly metrics?: Pick<Metrics, 'count'>
+  readonly metrics?: Metrics
 }
 
 /** As long as a job that knows only the other version may have verification batches in progress. */

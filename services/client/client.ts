@@ -115,7 +115,7 @@ type Bytes = AsyncIterable<Uint8Array>
 const ENDED: readonly string[] = ['completed', 'cancelled', 'failed']
 
 /** Whether the status of a job is final. */
-export function hasEnded ({ status }: Pick<JobStatusResource, 'status'>): boolean {
+export function hasEnded ({ status }: JobStatusResource): boolean {
   return ENDED.includes(status)
 }
 

@@ -62,7 +62,7 @@ export function openConnection (
  * option for the key, because other users can read command lines.
  * Throws UsageError with the missing setting.
  */
-export function resolveConnection (flags: Omit<CommonFlags, 'json'>, env: Env): Connection {
+export function resolveConnection (flags: CommonFlags, env: Env): Connection {
   const address = flags.baseUrl ?? (env['VERIFICATION_JOBS_URL'] || undefined)
   const key = flags.keyFile === undefined
     ? env['VERIFICATION_JOBS_KEY'] || undefined

@@ -166,9 +166,7 @@ async function confirmPrice (
  * and a password, all come from the local stack, whose file may be anybody's.
  * Throws CommandError with the missing setting.
  */
-function feedOptions (
-  flags: Pick<SendFlags, 'partner' | 'key' | 'data'>, env: Env
-): FeedOptions {
+function feedOptions (flags: SendFlags, env: Env): FeedOptions {
   const secrets = ['FEED_KEY', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD']
     .filter(name => (env[name] ?? '') !== '')
   if (flags.key !== undefined) secrets.push('--key')

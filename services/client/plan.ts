@@ -190,7 +190,7 @@ function checkId (id: string, row: number): void {
 
 /** Reads the contacts of one job, with their ids, in the order of the file. */
 export async function readContacts (
-  file: InputFile, { dialect, encoding }: Pick<FileFacts, 'dialect' | 'encoding'>,
+  file: InputFile, { dialect, encoding }: FileFacts,
   { range, ...columns }: Columns & { readonly range: RowRange }
 ): Promise<readonly JobInput[]> {
   const inputs: JobInput[] = []
@@ -211,8 +211,7 @@ export type Preview = Omit<FilePreviewBody, 'column'> & { readonly column: numbe
  * file whose first line is a row.
  */
 export async function previewHead (
-  client: Pick<Client, 'previewFile'>, { header, rows }: TableHead,
-  { service, column }: PreviewQuestion
+  client: Client, { header, rows }: TableHead, { service, column }: PreviewQuestion
 ): Promise<Preview> {
   const named = column === undefined ? undefined : indexOfName(header, column)
   const lines = [header, ...rows].map(cells => named === undefined ? cells : [cells[named] ?? ''])
@@ -241,7 +240,7 @@ type DetectOptions = ReadFileOptions & {
  * ambiguous file and CommandError for one that cannot be read.
  */
 export async function detectService (
-  client: Pick<Client, 'previewFile'>, file: string, options: DetectOptions
+  client: Client, file: string, options: DetectOptions
 ): Promise<string> {
   const { column, folder } = options
   const input = openInput(file, folder)

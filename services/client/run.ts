@@ -216,8 +216,7 @@ async function startRun (
 
 /** The column of the contacts. Says why it was chosen, and which country its numbers may need. */
 async function chooseColumn (
-  head: TableHead, { service, column, country }: SubmitSettings,
-  { client, say }: Pick<SubmitDeps, 'client' | 'say'>
+  head: TableHead, { service, column, country }: SubmitSettings, { client, say }: SubmitDeps
 ): Promise<number> {
   const preview = await previewHead(client, head, { service, column })
   if (preview.column === undefined) {

@@ -82,7 +82,7 @@ function summarize ({ settings: { output }, store }: Run): SubmitSummary {
  * Returns the message for an interrupted run: how to resume it, and which jobs continue on the
  * service. Removes the state of a run that has sent nothing.
  */
-export function interruptRun (settings: Pick<SubmitSettings, 'output'>, store?: RunStore): string {
+export function interruptRun (settings: SubmitSettings, store?: RunStore): string {
   const sent = store?.state.jobs.filter(({ sentAtMs }) => sentAtMs !== undefined) ?? []
   if (sent.length === 0) {
     store?.remove()

@@ -25,7 +25,7 @@ export type AttemptDeps = {
   readonly deliveries: Pick<Deliveries, 'record' | 'release' | 'throttle' | 'drop'>
   /** A job, from Redis or from the archive. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
-  readonly keys: Pick<JobKeys, 'get'>
+  readonly keys: JobKeys
   readonly secrets: Pick<WebhookSecrets, 'active' | 'show'>
   readonly signingKeys: Pick<WebhookSecrets, 'active' | 'show'>
   readonly endpoints: Pick<WebhookEndpoints, 'current'>

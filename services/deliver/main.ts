@@ -28,7 +28,7 @@ import { Workers, type WorkersDeps } from './workers.ts'
 
 type DeliverDeps = {
   readonly deliveries: Pick<Deliveries, 'put'>
-  readonly keys: Pick<JobKeys, 'get'>
+  readonly keys: JobKeys
   /** The subscriptions of the webhook endpoints of a tenant. */
   readonly subscriptions: Subscriptions
   /** Starts the next poll of the workers now. */

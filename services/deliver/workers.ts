@@ -12,7 +12,7 @@ import type {
 export type WorkersDeps = AttemptDeps & {
   readonly deliveries: Deliveries
   readonly history: Pick<DeliveryHistory, 'append'>
-  readonly metrics: Pick<Metrics, 'count' | 'observe' | 'watch'>
+  readonly metrics: Metrics
   /** Maximum concurrent attempts, by priority class of the receiver. */
   readonly slots: Readonly<Record<PriorityClass, number>>
   /** Maximum concurrent attempts of one tenant, over all processes. */

@@ -122,9 +122,7 @@ function findFault (
   return input.length > MAX_INPUT_CHARACTERS ? 'too_long_input' : undefined
 }
 
-function openInput (
-  value: FeedContact, { keys, partner }: Pick<ContactReadOptions, 'keys' | 'partner'>
-): string | undefined {
+function openInput (value: FeedContact, { keys, partner }: ContactReadOptions): string | undefined {
   if (value.sealed === null) return undefined
   try {
     return openContact(keys, { ...value, partner }, value.sealed)

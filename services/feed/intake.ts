@@ -28,8 +28,8 @@ import {
 export type IntakeDeps = Pick<ContactReadOptions, 'partner' | 'isConfigured'> & {
   /** The partner's keys that have not expired now. */
   readonly keys: () => Promise<PartnerKeys>
-  readonly clock: Pick<Clock, 'now'>
-  readonly codec: Pick<Codec, 'decode'>
+  readonly clock: Clock
+  readonly codec: Codec
   readonly deadLetters: Pick<DeadLetters, 'send' | 'report'>
   /** Whether an operator has replayed a message; nothing that a partner writes is a replay. */
   readonly isReplay: MessageMac['isReplay']
@@ -144,7 +144,7 @@ function toReplayOutcome (message: Opened): ReplayOutcome | undefined {
 }
 
 async function open (
-  deps: IntakeDeps, raw: RawMessage, { partition, keys }: Pick<Into, 'partition' | 'keys'>
+  deps: IntakeDeps, raw: RawMessage, { partition, keys }: Into
 ): Promise<Opened> {
   const replay = readReplay(deps, raw)
   if (raw.value === null) return { raw, replay, skip: IGNORED.empty }
@@ -313,7 +313,7 @@ export type PartitionDeps = {
   }
   /** Records what became of replayed letters; waits until Kafka has acknowledged it. */
   readonly reportReplays: (outcomes: readonly ReplayOutcome[]) => Promise<void>
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Clock
   /** Monotonic milliseconds. */
   readonly now: () => number
   readonly sleep?: Sleep
@@ -399,7 +399,7 @@ export class Partition {
   }
 
   /** Marks a message as finished, with its outcome if it is the replay of a letter. */
-  finish ({ offset }: Pick<RawMessage, 'offset'>, outcome?: ReplayOutcome): void {
+  finish ({ offset }: RawMessage, outcome?: ReplayOutcome): void {
     this.#commits.finish(offset, outcome)
   }
 
@@ -651,9 +651,7 @@ class ContactBatch {
  * outcome of a replay must be recorded by then.
  */
 function createCommits (
-  { topicPartition, signal, fail, reportReplays }:
-  Pick<PartitionDeps, 'topicPartition' | 'signal' | 'fail' | 'reportReplays'>,
-  guard: Pick<ReplayGuard, 'save'>
+  { topicPartition, signal, fail, reportReplays }: PartitionDeps, guard: ReplayGuard
 ) {
   const outcomes = new Map<bigint, ReplayOutcome>()
   const offsets = new Offsets()

@@ -22,7 +22,7 @@ import { createCursors, createMarkStore } from './replay-guard.ts'
 export type Connected =
   Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Connections, 'gate'>> &
   Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> &
-  { readonly submitter: Pick<Submitter, 'submit'> }
+  { readonly submitter: Submitter }
 
 const LOG_REPLAYS_EVERY_MS = 60_000
 
@@ -123,7 +123,7 @@ async function startFeed (
 /** The submitter of jobs that the REST API uses too, on open connections. */
 async function connectFeedSubmitter (
   config: FeedConfig, connected: Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'>,
-  { onStop }: Pick<ServiceContext, 'onStop'>
+  { onStop }: ServiceContext
 ): Promise<Submitter> {
   const { bus, codec, state, clock } = connected
   const store = createJobStore(state)

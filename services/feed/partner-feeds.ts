@@ -304,7 +304,7 @@ function redeliver (delivery: FetchedBatch, after: Promise<void>): void {
 
 /** Each call waits before the next retry, longer after failures in close succession. */
 function createRetryDelays (
-  { now, sleep: pause = sleep }: Pick<PartnerFeedDeps, 'now' | 'sleep'>, signal: AbortSignal
+  { now, sleep: pause = sleep }: PartnerFeedDeps, signal: AbortSignal
 ): () => Promise<void> {
   let failures = 0
   let failedAtMs = -Infinity

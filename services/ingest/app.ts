@@ -410,9 +410,7 @@ function recordApiRequests (app: FastifyInstance, log: AccessLog): void {
  * Counts every response by its route: raw URLs would create a series per job. Requests without a
  * route are counted as `none`.
  */
-export function countRequests (
-  app: FastifyInstance, metrics: Pick<Metrics, 'count' | 'observe'>
-): void {
+export function countRequests (app: FastifyInstance, metrics: Metrics): void {
   app.addHook('onResponse', async (request, reply) => {
     const { method } = request
     const route = request.routeOptions.url ?? 'none'

@@ -51,7 +51,7 @@ export type IngestDeps = {
   readonly readWithManifest: JobStore['readWithManifest']
   /** The rows that are complete, also of a running job. */
   readonly provisionalRows: ProvisionalResults['open']
-  readonly eventStreams: Pick<EventStreams, 'open'>
+  readonly eventStreams: EventStreams
   /** All open jobs of the tenant, unordered. */
   readonly openJobs: (tenant: string) => Promise<readonly Job[]>
   /** The rows of a running job that wait for their next check; undefined if none does. */
@@ -81,7 +81,7 @@ export type IngestDeps = {
   readonly rows: Results['rows']
   /** Labels and webhook address of a job; both empty for an erased job. */
   readonly openHeader: (job: Job) => Promise<JobHeader>
-  readonly endpoints: Pick<WebhookEndpoints, 'list' | 'create' | 'update' | 'rotate' | 'remove'>
+  readonly endpoints: WebhookEndpoints
   readonly contactLists: Pick<ContactLists, 'count' | 'change' | 'lookUp'>
   /** All attempts of the deliveries of a job, in order per delivery. */
   readonly listAttempts: DeliveryHistory['list']

@@ -318,7 +318,7 @@ export async function readOpenJobs (
  * Labels and webhook address of a job. Both are empty for a job without its key: an erased one, of
  * which the counts are still visible, and a running one whose key was lost, which has a status.
  */
-export async function openJobHeader (keys: Pick<JobKeys, 'get'>, job: Job): Promise<JobHeader> {
+export async function openJobHeader (keys: JobKeys, job: Job): Promise<JobHeader> {
   const key = job.header.length === 0
     ? undefined
     : await keys.get(job.tenant, job.id).catch((error: unknown) => {

@@ -37,7 +37,7 @@ type Options = {
     readonly HOST: string
     readonly TRUSTED_PROXIES: readonly string[]
   }
-  readonly log: Pick<Log, 'info' | 'error'>
+  readonly log: Log
 }
 type Pair = { readonly cert: Buffer, readonly key: Buffer }
 

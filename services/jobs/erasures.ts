@@ -29,7 +29,7 @@ export type ErasureRequest = {
 export type Erasures = ReturnType<typeof createErasures>
 
 type RequestDeps = {
-  readonly redis: Pick<Redis, 'set' | 'del' | 'zadd' | 'get' | 'pexpiretime'>
+  readonly redis: RedisClient
   readonly producer: Pick<Producer, 'send'>
   /** Redis time. */
   readonly clock: Clock
@@ -80,7 +80,7 @@ async function record (
 
 /** The mark of an erased job, kept as long as its results would be; an earlier one stays. */
 export async function markErased (
-  redis: Pick<Redis, 'set'>,
+  redis: RedisClient,
   { tenant, job, atMs }: { readonly tenant: string, readonly job: string, readonly atMs: number }
 ): Promise<void> {
   await redis.set(jobKeys(tenant, job).erased, PENDING, 'PXAT', atMs + ACCEPTED_KEY_MS, 'NX')
@@ -167,7 +167,7 @@ export function createErasures (redis: RedisClient) {
 }
 
 async function readErasure (
-  redis: Pick<Redis, 'get' | 'pexpiretime'>, tenant: string, job: string
+  redis: RedisClient, tenant: string, job: string
 ): Promise<JobErasure | undefined> {
   const { erased } = jobKeys(tenant, job)
   const expiresMs = await redis.pexpiretime(erased)
@@ -186,7 +186,7 @@ async function readErasure (
  * cannot be read is queued, as every step of it can be repeated.
  */
 export async function queueErasure (
-  redis: Pick<Redis, 'get' | 'zadd'>, request: ErasureRequest, atMs: number
+  redis: RedisClient, request: ErasureRequest, atMs: number
 ): Promise<void> {
   const value = await redis.get(jobKeys(request.tenant, request.job).erased)
     .catch(orIfUnavailable(null))
@@ -201,8 +201,8 @@ export type JobKeyEraser = ReturnType<typeof createJobKeyEraser>
 
 type Deps = {
   readonly redis: RedisClient
-  readonly keyCopy: Pick<JobKeyCopy, 'erase' | 'rowsOf'>
-  readonly codec: Pick<Codec, 'decode'>
+  readonly keyCopy: JobKeyCopy
+  readonly codec: Codec
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic
   /** Redis time, or that of this machine. */
@@ -304,9 +304,7 @@ async function findWrapped (deps: Deps, { tenant, jobs }: ErasedJobs): Promise<W
   return keys
 }
 
-async function countDeadLetters (
-  { read }: Pick<Deps, 'read'>, wrapped: WrappedKeys
-): Promise<KeyCopies> {
+async function countDeadLetters ({ read }: Deps, wrapped: WrappedKeys): Promise<KeyCopies> {
   const letters: string[] = []
   for (const { name } of allTopics().filter(({ name }) => DEAD_LETTER_TOPIC.test(name))) {
     await read(name, messages => {

@@ -44,7 +44,7 @@ export type JobKeysOptions = {
   readonly cache?: KeyCache
   /** Which key to open, by the organization key of that class. */
   readonly part: JobKeyPart
-  readonly keys: Pick<OrganizationKeys, 'unwrap'>
+  readonly keys: OrganizationKeys
   /** True for an accepted job that is not closed. */
   readonly isRunning?: (tenant: string, job: string) => Promise<boolean>
   /** The wrapped key in the topic `job.keys`. */

@@ -62,9 +62,7 @@ export function jobBody (
  * The rows by verdict and by reason. Null unless they account for all rows that succeeded or
  * failed.
  */
-export function verdictsBody (
-  { counts, verdicts }: Pick<Job, 'counts' | 'verdicts'>
-): Pick<JobBody, 'verdicts' | 'reasons'> {
+export function verdictsBody ({ counts, verdicts }: Job): Pick<JobBody, 'verdicts' | 'reasons'> {
   const byStatus = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
   const byReason: Record<string, number> = {}
   let sum = 0

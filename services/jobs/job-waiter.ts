@@ -111,9 +111,7 @@ const MAX_INLINE_CHARACTERS = 4_000_000
  * be lost, so those who wait poll too.
  * @param subscriber a dedicated connection: a subscribed one accepts no other commands.
  */
-export async function subscribeToJobs (
-  subscriber: Pick<RedisClient, 'on' | 'subscribe'>
-) {
+export async function subscribeToJobs (subscriber: RedisClient) {
   const notifications = new EventTarget()
   const inlineResults = new LRUCache<string, string>({
     maxSize: MAX_INLINE_CHARACTERS, sizeCalculation: text => text.length,

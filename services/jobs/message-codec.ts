@@ -28,7 +28,7 @@ type RowsValue = {
   readonly totalRows: number
 }
 type SealedValue = RowsValue & { readonly rowsSchema: number, readonly sealed: Buffer }
-type MessageCodecOptions = { readonly codec: Codec, readonly keys: Pick<JobKeys, 'get'> }
+type MessageCodecOptions = { readonly codec: Codec, readonly keys: JobKeys }
 
 /**
  * Encodes the messages of a job: a readable Avro envelope, and rows that are sealed under the data

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { deriveHeaderKey, type NewJobKey, type NewJobKeys } from './job-keys.ts'
 import { type DecidedOutcome, isSafe, notJournaled, type OutcomeWaiter } from './job-waiter.ts'
@@ -17,6 +16,7 @@ import { failpoint } from '../runtime/platform/failpoint.ts'
 import { inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import { REFUSAL_TTL_MS } from './job-record.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 export type Submitter = {
   /**
@@ -388,9 +388,7 @@ const aliveKey = (name: string) => `alive:${name}`
  * Starts a heartbeat: a key in Redis that expires. Resolves after the first one. A process without
  * a connection to Redis counts as gone too, so recovery of its work must be safe while it runs.
  */
-export async function startLiveness (
-  redis: Pick<Redis, 'set' | 'exists'>, id: string = randomUUID()
-) {
+export async function startLiveness (redis: RedisClient, id: string = randomUUID()) {
   const beat = async () => { await redis.set(aliveKey(id), '1', 'PX', EXPIRES_AFTER_MS) }
   await retryForever(beat, { when: isInfrastructure })
   const timer = setInterval(() => { beat().catch(() => {}) }, HEARTBEAT_MS).unref()

@@ -37,9 +37,7 @@ const MAX_JOBS_PER_QUERY = 100
  * them soon after the close, and a search of the topic is slow. Rows without a valid signature are
  * reported and skipped.
  */
-export function createJobKeyCopy (
-  clickhouse: Pick<ClickHouseClient, 'query' | 'insert' | 'command'>, mac: RecordMac
-) {
+export function createJobKeyCopy (clickhouse: ClickHouseClient, mac: RecordMac) {
   const select = async function * (query: string, parameters: Record<string, unknown> = {}) {
     for await (const row of streamRows<StoredKey>(clickhouse, query, parameters)) {
       if (!mac.isAuthentic(row.mac, toSigned(row))) continue
@@ -155,15 +153,14 @@ export type ReadTopic = (
 
 type TopicDeps = {
   readonly redis: RedisClient
-  readonly codec: Pick<Codec, 'decode' | 'encode'>
+  readonly codec: Codec
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic
 }
 
 /** A stored data key for a rotation: both parts, replaced together; damaged bytes as one. */
 export function wrappedJobKey (
-  { tenant, job, wrapped }: Pick<Keys, 'tenant' | 'job' | 'wrapped'>,
-  replace: (fresh: Buffer) => Promise<boolean>
+  { tenant, job, wrapped }: Keys, replace: (fresh: Buffer) => Promise<boolean>
 ): Wrapped {
   const { orgId } = parseTenant(tenant)
   const toPiece = (part: JobKeyPart, bytes: Buffer): WrappedPiece =>

@@ -1,5 +1,4 @@
 import { open } from 'node:fs/promises'
-import type { Redis } from 'ioredis'
 import { ACCESS_CHAIN, type AccessCopy, readAccessHead } from '../accounts/access-log/copy.ts'
 import {
   CHAIN_START, type ChainHead, type HeadsCodec, type JournalCopy, type JournalHeads,
@@ -11,20 +10,21 @@ import { InfrastructureError } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { EXPORTED_KEY } from '../money/redis-keys.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 export type ExportDeps = {
-  readonly journal: Pick<JournalCopy, 'heads'>
-  readonly accessCopy: Pick<AccessCopy, 'pages'>
-  readonly tenants: Pick<Tenants, 'all'>
-  readonly redis: Pick<Redis, 'get' | 'set'>
+  readonly journal: JournalCopy
+  readonly accessCopy: AccessCopy
+  readonly tenants: Tenants
+  readonly redis: RedisClient
   /** Only the leading ledger exports. */
   readonly isLeader: () => boolean
   readonly codec: HeadsCodec
   readonly target: HeadTarget
   /** Redis time. */
   readonly clock: Clock
-  readonly log: Pick<Log, 'info' | 'error'>
-  readonly metrics: Pick<Metrics, 'watchAll'>
+  readonly log: Log
+  readonly metrics: Metrics
   /** Time between two exports. */
   readonly everyMs: number
 }

@@ -327,7 +327,7 @@ const hasNumber = ({ recent }: JournalState, entry: Journal) =>
 
 export type JournalDeps = {
   readonly reader: TopicReader
-  readonly codec: Pick<Codec, 'decode'>
+  readonly codec: Codec
 }
 
 /** The state of a tenant's journal, and what it must retain. */

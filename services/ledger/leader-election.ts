@@ -22,9 +22,9 @@ export type LeaderDeps = RecoveryDeps & RecountDeps & SnapshotDeps & AccountsDep
       'lead' | 'check' | 'countWaiting' | 'isAnyResponding'>
     readonly tenants: Pick<Tenants, 'all' | 'active' | 'deactivate'>
     /** A connection of its own: once subscribed it serves nothing else. */
-    readonly subscriber: Pick<RedisClient, 'on' | 'subscribe'>
+    readonly subscriber: RedisClient
     readonly clock: Clock
-    readonly log: Pick<Log, 'info' | 'warn' | 'error'>
+    readonly log: Log
     readonly metrics: Pick<Metrics, 'count' | 'watch'>
     readonly name: string
     readonly leaseMs: number

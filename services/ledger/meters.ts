@@ -31,7 +31,7 @@ type Watching = {
  * groups of partners' topics are left out, as metrics must not contain names of partners.
  */
 export function watchLag (
-  { adminClient, metrics, log }: Watching & { readonly adminClient: Pick<AdminClient, 'use'> }
+  { adminClient, metrics, log }: Watching & { readonly adminClient: AdminClient }
 ): void {
   const lags = () => adminClient.use(admin => fetchLags(admin))
   const read = createCachedReading(lags, { name: 'the lag of groups', log })
@@ -50,9 +50,7 @@ export function watchLag (
 }
 
 /** The copy of the journal, which counts the movements of entries when it first stores them. */
-export function countMovements (
-  { append, ...rest }: JournalCopy, metrics: Pick<Metrics, 'count'>
-): JournalCopy {
+export function countMovements ({ append, ...rest }: JournalCopy, metrics: Metrics): JournalCopy {
   return {
     ...rest,
     append: async entries => {
@@ -63,7 +61,7 @@ export function countMovements (
   }
 }
 
-function countEntry (entry: Journal, metrics: Pick<Metrics, 'count'>): void {
+function countEntry (entry: Journal, metrics: Metrics): void {
   const { type, amountMicros, chargeMicros } = entry
   const mode = tenantMode(entry.tenant)
   const moved = (
@@ -90,7 +88,7 @@ type WalletSum = { readonly mode: Mode, readonly state: typeof STATES[number] | 
 type WalletSums = readonly (WalletSum & { readonly value: number })[]
 
 type WalletReading = {
-  readonly redis: Pick<RedisClient, 'hmget' | 'hkeys'>
+  readonly redis: RedisClient
   readonly tenants: Pick<Tenants, 'all' | 'active'>
 }
 
@@ -199,7 +197,7 @@ export function watchOutboxes ({ outbox, redis, clock, metrics, log }: Watching 
 }
 
 type GapDeps = {
-  readonly redis: Pick<RedisClient, 'hgetall'>
+  readonly redis: RedisClient
   readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly journal: Pick<JournalCopy, 'counts'>
   /** The offsets and lags of the ledgers in each partition of the journal. */
@@ -273,7 +271,7 @@ function createGapCount (deps: GapDeps): () => Promise<readonly number[]> {
 
 /** Reads the end offsets after Redis, so that they are behind every movement shipped before. */
 async function readShipped (
-  { redis, lags }: Pick<GapDeps, 'redis' | 'lags'>, tenants: readonly string[]
+  { redis, lags }: GapDeps, tenants: readonly string[]
 ): Promise<Shipped> {
   const last = new Map<string, number>()
   for (const batch of splitBatches(tenants, TENANTS_PER_BATCH)) {
@@ -290,7 +288,7 @@ async function readShipped (
 }
 
 async function countMissing (
-  { journal }: Pick<GapDeps, 'journal'>, last: Shipped['last']
+  { journal }: GapDeps, last: Shipped['last']
 ): Promise<ReadonlyMap<string, number>> {
   const missing = new Map<string, number>()
   const all = [...last]

@@ -8,7 +8,6 @@ import { COUNTS, toRecord } from '../jobs/job-record.ts'
 import type { EndedEntries, JournalState } from './journal-state.ts'
 import type { JobInRedis, LeaderTerm, RebuiltJob, RecoveryStore } from './recovery-store.ts'
 import { republish, type RepublishDeps } from './restore-deliveries.ts'
-import type { Redis } from 'ioredis'
 import { MissingOrganizationKeyError } from '../runtime/crypto/key-ring.ts'
 import { type MessageCodec, messageFields } from '../runtime/engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
@@ -21,6 +20,7 @@ import { topicName } from '../runtime/platform/topics.ts'
 import type { ResultBlocks } from '../jobs/results/result-blocks.ts'
 import { toTallyBlock } from '../jobs/results/block.ts'
 import { LANES } from '../topology.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 export type RebuildDeps = RepublishDeps & {
   readonly recoveryStore: Pick<RecoveryStore, 'rebuild'>
@@ -139,7 +139,7 @@ const NON_RECORD_TERMS: ReadonlySet<string> = new Set([
 const KEY_BOUND_MS = 86_400_000
 
 /** Whether an entry contains the terms to rebuild its job. */
-function hasTerms ({ reason }: Pick<Journal, 'reason'>): boolean {
+function hasTerms ({ reason }: Journal): boolean {
   return reason.startsWith('{')
 }
 
@@ -224,17 +224,17 @@ function openRecord (reserve: Journal, terms: Terms): readonly string[] {
 }
 
 export type RecountDeps = BlockDeps & {
-  readonly redis: Pick<Redis, 'smembers' | 'srem' | 'hgetall' | 'hdel' | 'hlen'>
+  readonly redis: RedisClient
   readonly reader: TopicReader
-  readonly log: Pick<Log, 'warn' | 'error'>
+  readonly log: Log
   readonly metrics: Pick<Metrics, 'count'>
 }
 
 type BlockDeps = {
   readonly messageCodec: Pick<MessageCodec, 'decode'>
-  readonly blocks: Pick<ResultBlocks, 'insert'>
+  readonly blocks: ResultBlocks
   readonly store: Pick<JobStore, 'tally'>
-  readonly log: Pick<Log, 'error'>
+  readonly log: Log
 }
 
 /** Jobs by tenant and id, with the time from which their blocks are read. */
@@ -281,9 +281,7 @@ export async function recountLostJobs (
  * Adds tenants with marked jobs to the set of all of them, which the server with the global keys
  * may have lost alone.
  */
-export async function restoreMarks (
-  redis: Pick<Redis, 'exists' | 'sadd'>, tenants: Iterable<string>
-): Promise<void> {
+export async function restoreMarks (redis: RedisClient, tenants: Iterable<string>): Promise<void> {
   for (const tenant of tenants) {
     if (await redis.exists(moneyKeys(tenant).recounts) === 0) continue
     await redis.sadd(RECOUNTING_KEY, tenant)

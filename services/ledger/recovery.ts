@@ -285,7 +285,7 @@ class Tracker {
  * complete: one that lost entries would restore an old balance.
  */
 async function judge (
-  deps: Pick<RecoveryDeps, 'journal'>, { wallet, journal, retention }: Tracked
+  deps: RecoveryDeps, { wallet, journal, retention }: Tracked
 ): Promise<Reconciliation> {
   const verdict = reconcile(wallet, journal, retention)
   if (!wallet.trustsJournal || verdict.faults.length > 0) return verdict

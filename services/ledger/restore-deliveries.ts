@@ -163,8 +163,7 @@ export async function republish (deps: RepublishDeps, jobs: readonly Job[]): Pro
 
 /** The jobs whose end has a receiver, of which a delivery is not completed in the history. */
 async function withOpenDeliveries (
-  { history, subscriptions }: Pick<RepublishDeps, 'history' | 'subscriptions'>,
-  jobs: readonly Job[]
+  { history, subscriptions }: RepublishDeps, jobs: readonly Job[]
 ): Promise<readonly Job[]> {
   const all = await Promise.all(jobs.map(async job =>
     [job, await expectedDeliveries(subscriptions, job)] as const))

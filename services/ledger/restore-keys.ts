@@ -10,14 +10,14 @@ import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import type { RedisServer } from '../runtime/platform/redis.ts'
+import type { RedisClient, RedisServer } from '../runtime/platform/redis.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import { topicName } from '../runtime/platform/topics.ts'
 
 type RestoreKeysDeps = {
   readonly redis: Pick<Redis, 'set' | 'pexpire' | 'exists' | 'del'>
   readonly reader: TopicReader
-  readonly codec: Pick<Codec, 'decode'>
+  readonly codec: Codec
   readonly clock: Clock
   readonly metrics: Pick<Metrics, 'count'>
 }
@@ -101,7 +101,7 @@ async function restoreKey (
 }
 
 type ReEraseDeps = {
-  readonly redis: Pick<Redis, 'get' | 'set' | 'del' | 'zadd'>
+  readonly redis: RedisClient
   /** The servers that respond. */
   readonly servers: () => Promise<readonly RedisServer[]>
   readonly reader: TopicReader
@@ -154,7 +154,7 @@ async function reErase (deps: ReEraseDeps, signal: AbortSignal): Promise<void> {
  * cluster that cannot execute commands now.
  */
 async function isCompleted (
-  redis: Pick<Redis, 'get'>, { address, run, keyOf }: RedisServer
+  redis: RedisClient, { address, run, keyOf }: RedisServer
 ): Promise<boolean | undefined> {
   try {
     return await redis.get(keyOf(ERASED_IN)) === run
@@ -168,9 +168,7 @@ async function isCompleted (
  * Records that the servers in whose run `reErase` was completed have all erasures up to now, which
  * shortens the next one. Called periodically by the leader.
  */
-export async function recordErased (
-  { redis, servers, clock }: Pick<ReEraseDeps, 'redis' | 'servers' | 'clock'>
-): Promise<void> {
+export async function recordErased ({ redis, servers, clock }: ReEraseDeps): Promise<void> {
   for (const server of await servers()) {
     if (await isCompleted(redis, server) !== true) continue
     await redis.set(server.keyOf(ERASED_UNTIL), String(clock.now()))
@@ -179,8 +177,7 @@ export async function recordErased (
 
 /** The jobs whose key was erased in the topic since these servers last had all erasures. */
 async function erasedJobs (
-  { redis, reader }: Pick<ReEraseDeps, 'redis' | 'reader'>, lost: readonly RedisServer[],
-  signal: AbortSignal
+  { redis, reader }: ReEraseDeps, lost: readonly RedisServer[], signal: AbortSignal
 ): Promise<Iterable<Erased>> {
   const erased = new Map<string, Erased>()
   const untilMs = await Promise.all(lost.map(({ keyOf }) => redis.get(keyOf(ERASED_UNTIL))))

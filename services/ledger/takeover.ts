@@ -225,7 +225,7 @@ const failureName = ({ tenant, job }: Pick<OldJob, 'tenant' | 'job'>) => `${tena
  * times, as another ledger may take over the lead. Those of jobs that are not open are removed.
  */
 async function readFailures (
-  { redis, clock }: Pick<TakeoverDeps, 'redis' | 'clock'>, { jobs, unlisted }: OldJobs
+  { redis, clock }: TakeoverDeps, { jobs, unlisted }: OldJobs
 ): Promise<ReadonlyMap<string, number>> {
   const failedAtMs = new Map<string, number>()
   const open = new Set(jobs.map(failureName))

@@ -24,7 +24,7 @@ import {
 
 /** What `lookup` needs. */
 export type LookupDeps = {
-  readonly store: Pick<JobStore, 'accept' | 'refuse' | 'outcome' | 'announce'>
+  readonly store: JobStore
   /** Of this stage alone: it holds chunks in memory. */
   readonly loader: ChunkLoader
   /** Redis time. */

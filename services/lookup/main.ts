@@ -272,7 +272,7 @@ function collectMessages ({ byChunk, members }: HeldJob): JobMessages {
 }
 
 /** The name of the job of a chunk. */
-function jobName ({ value }: Pick<ChunkMessage, 'value'>): string {
+function jobName ({ value }: ChunkMessage): string {
   return `${value.tenant}:${value.job}`
 }
 

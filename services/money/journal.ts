@@ -173,7 +173,7 @@ export function trustedEntry (
 }
 
 /** Whether operators have trusted the journal up to this entry, whatever it contradicts. */
-export function isTrusted ({ entryId }: Pick<Journal, 'entryId'>): boolean {
+export function isTrusted ({ entryId }: Journal): boolean {
   return entryId.startsWith(TRUSTED)
 }
 
@@ -325,9 +325,7 @@ const ROWS_PER_PAGE = 2_000
 const PAGE_GROWTH = 16
 
 /** Stores many entries per insert; an entry that is stored twice is read once. */
-export function createJournalCopy (
-  clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
-): JournalCopy {
+export function createJournalCopy (clickhouse: ClickHouseClient, mac: RecordMac): JournalCopy {
   const isSigned = (row: StoredEntry, entry: Journal) =>
     mac.isAuthentic(row.mac, toSignedRecord(entry))
   const append = async (entries: readonly Journal[]) => {

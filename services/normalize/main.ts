@@ -76,8 +76,7 @@ const MAX_CHARACTERS_PER_SLOT = 8_192
  * inputs do not block it.
  */
 async function normalizeRows (
-  value: Pick<Submitted, 'tenant' | 'service' | 'country' | 'tokenVersion' | 'totalRows'>,
-  inputs: readonly string[], tokenize: Tokenizer
+  value: Submitted, inputs: readonly string[], tokenize: Tokenizer
 ): Promise<NormalizedRows & { readonly tokenVersion: string }> {
   const service = value.service as ServiceSlug
   const { kind } = SERVICE_DEFINITIONS[service]

@@ -59,9 +59,7 @@ const MAX_AGE_S = 300
 const ANY_AGE_S = 365 * 86_400
 
 /** The settings of the provider; undefined when none is configured. */
-export function readProviderSettings (config: Pick<PageConfig,
-  'OIDC_ISSUER' | 'OIDC_CLIENT_ID' | 'OIDC_CLIENT_SECRET' | 'PAGE_URL'>
-): ProviderSettings | undefined {
+export function readProviderSettings (config: PageConfig): ProviderSettings | undefined {
   const {
     OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret,
     PAGE_URL: pageUrl,

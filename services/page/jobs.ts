@@ -613,9 +613,7 @@ class JobEvents {
   #isOpen = false
   #wake = () => {}
 
-  constructor (
-    client: Client, id: string, signal: AbortSignal, log: Pick<FastifyBaseLogger, 'info'>
-  ) {
+  constructor (client: Client, id: string, signal: AbortSignal, log: FastifyBaseLogger) {
     this.#client = client
     this.#id = id
     this.#signal = signal

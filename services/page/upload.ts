@@ -197,9 +197,7 @@ type Service = Awaited<ReturnType<Client['services']>>[number]
 type Start = { readonly service: string, readonly list: JobStatusResource | undefined }
 
 /** As the query says it: `service`, and the id of a job as `list`. */
-async function readStart (
-  { client }: Visit, { query }: Pick<FastifyRequest, 'query'>
-): Promise<Start> {
+async function readStart ({ client }: Visit, { query }: FastifyRequest): Promise<Start> {
   const { service, list } = query as UploadQuery
   return {
     service: typeof service === 'string' ? service : '',

@@ -294,7 +294,7 @@ const publishedKey = (tenant: string, job: string) => `published:${taggedTenant(
  * How much of a job Kafka has acknowledged, for a job that is settled or delivered twice: in Redis
  * for a day after the last acknowledgement.
  */
-export function createPublishProgress (redis: Pick<RedisClient, 'get' | 'set'>) {
+export function createPublishProgress (redis: RedisClient) {
   return {
     /** The number of acknowledged pieces of results, from the first; Infinity for all of them. */
     read: async (tenant: string, job: string): Promise<number> => {
@@ -312,7 +312,7 @@ const STALLED_AFTER_MS = 2_000
 
 type Connected = Pick<Connections, 'bus' | 'codec' | 'state' | 'clickhouse' | 'recordMac'> &
   Partial<Pick<Connections, 'gate'> & Pick<ServiceContext, 'metrics'>> &
-  Pick<ServiceContext, 'log'> & { readonly keys: Pick<JobKeys, 'get'> }
+  Pick<ServiceContext, 'log'> & { readonly keys: JobKeys }
 
 /** The dependencies of the stage, from its configuration and open connections. */
 export function publishDeps (config: PublishConfig, connected: Connected): PublishDeps {

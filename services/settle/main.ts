@@ -30,13 +30,13 @@ import { finishedTenths } from '../webhooks/event.ts'
 
 type SettleDeps = {
   readonly archive: Pick<Archive, 'save'>
-  readonly blocks: Pick<ResultBlocks, 'digests' | 'insert' | 'insertInlineResults'>
+  readonly blocks: ResultBlocks
   /** Stores blocks and final records in one insert. */
   readonly saveBlocksAndRecords: (rows: readonly BlockOrRecord[]) => Promise<void>
   readonly store: Pick<JobStore, 'tallyAll' | 'readWithManifest' | 'read' | 'close'>
   /** Seal and read the blocks of rows whose own block cannot be read. */
-  readonly messageCodec: Pick<MessageCodec, 'encode'>
-  readonly codec: Pick<Codec, 'decode'>
+  readonly messageCodec: MessageCodec
+  readonly codec: Codec
   /** Redis time. */
   readonly clock: Clock
   /** Called with each job after some of its rows were counted. */
@@ -425,7 +425,7 @@ class SettleBuffer {
   #counted: readonly (Counted | Stored)[] = []
   #storedAtMs = -Infinity
 
-  constructor (limits: Limits, remaining: Pick<RemainingRows, 'mayEndJob'>, clock: Clock) {
+  constructor (limits: Limits, remaining: RemainingRows, clock: Clock) {
     this.#limits = limits
     this.#remaining = remaining
     this.#clock = clock
@@ -561,7 +561,7 @@ class RemainingRows {
   readonly #remaining = boundedCache<number>({ entries: MAX_COUNTED_JOBS })
 
   /** Stores how many rows of a job are not finished, by its latest count. */
-  update ({ id, preflight, counts }: Pick<Job, 'id' | 'preflight' | 'counts'>): void {
+  update ({ id, preflight, counts }: Job): void {
     this.#remaining.set(id, preflight.totalRows - counts.finishedRows)
   }
 

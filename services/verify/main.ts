@@ -151,10 +151,7 @@ async function startVerify (
 const LISTED_DOMAINS_WITHIN_MS = 5_000
 
 /** Looks the preferred mail servers of domains up in the lists of an organization. */
-function createFindListedDomains (
-  domains: Pick<MailDomains, 'find' | 'facts'>,
-  lists: Pick<ContactLists, 'hasMailServers' | 'findMailServers'>
-): FindListedDomains {
+function createFindListedDomains (domains: MailDomains, lists: ContactLists): FindListedDomains {
   return async (tenant, names) => {
     const { orgId } = parseTenant(tenant)
     if (!await lists.hasMailServers(orgId)) return undefined
@@ -273,9 +270,7 @@ export function openMailDomains (
 }
 
 /** Logs whether mail domains can be checked; resolves when the resolvers answered or did not. */
-async function logDns (
-  domains: MailDomains | undefined, log: Pick<Log, 'info' | 'warn'>
-): Promise<void> {
+async function logDns (domains: MailDomains | undefined, log: Log): Promise<void> {
   if (domains === undefined) {
     log.info('DNS_SERVERS empty, mail domains are not checked')
   } else if (await domains.isAvailable()) {
@@ -290,9 +285,7 @@ async function logDns (
  * Logs what mail servers see of the addresses that smtp-probe uses: a warning for each fault.
  * Resolves when the resolvers answered or did not.
  */
-export async function logEgresses (
-  config: VerifyConfig, log: Pick<Log, 'info' | 'warn'>
-): Promise<void> {
+export async function logEgresses (config: VerifyConfig, log: Log): Promise<void> {
   const lists = [...Object.values(config.PROVIDERS), ...Object.values(config.SECOND_OPINIONS)]
   if (!lists.some(names => names?.includes('smtp-probe') === true)) return
   const checks = new EgressChecks({

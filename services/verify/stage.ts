@@ -21,11 +21,11 @@ import type { Submissions } from './provider.ts'
 import type { TasksInFlight } from './submissions.ts'
 
 export type VerifyDeps = CheckDeps & EmitDeps & {
-  readonly store: Pick<JobStore, 'batchAction' | 'outcome' | 'recordWaiting'>
+  readonly store: JobStore
   /** What vendors have of a batch; needed for providers that take batches. */
   readonly submissionsOf?: (batch: VerificationBatch) => Promise<Submissions>
   /** Records the tasks that vendors have, for metrics. */
-  readonly tasks?: Pick<TasksInFlight, 'record' | 'forget'>
+  readonly tasks?: TasksInFlight
   /** Maximum concurrent verification batches of a service in this process. */
   readonly concurrencyOf: (service: ServiceSlug) => number
   /** Maximum number of messages in one call of `decide`. */
@@ -178,13 +178,13 @@ export class VerifyStage implements Stage<'verify'> {
 }
 
 /** The position of a message in Kafka, which no other message has. */
-function formatPosition ({ raw }: Pick<BatchMessage, 'raw'>): string {
+function formatPosition ({ raw }: BatchMessage): string {
   return `${raw.topic}:${raw.partition}:${raw.offset}`
 }
 
 /** The jobs of these messages that need no more checks: ended, cancelled or never accepted. */
 async function jobsOver (
-  messages: readonly BatchMessage[], { store }: Pick<VerifyDeps, 'store'>
+  messages: readonly BatchMessage[], { store }: VerifyDeps
 ): Promise<ReadonlySet<string>> {
   const tenants = new Map(messages.map(({ value }) => [value.job, value.tenant]))
   const over = await Promise.all([...tenants].map(async ([job, tenant]) => {

@@ -160,7 +160,7 @@ export class TasksInFlight {
   }
 
   /** Reports the tasks when metrics are scraped; `now` is Redis time. */
-  watch (metrics: Pick<Metrics, 'watchAll'>, now: () => number): void {
+  watch (metrics: Metrics, now: () => number): void {
     metrics.watchAll('vendor_tasks', async () => this.#measure(({ length }) => length))
     metrics.watchAll('vendor_task_oldest_seconds', async () => this.#measure(tasks => {
       const oldestAtMs = Math.min(...tasks.map(({ submittedAtMs }) => submittedAtMs))

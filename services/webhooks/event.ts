@@ -156,8 +156,7 @@ export function partsOfDelivery (delivery: string): {
  * endpoint also those of the events that it has had before.
  */
 export function isDeliveryOf (
-  job: Pick<Job, 'id' | 'status' | 'lowBalance'>,
-  delivery: { readonly event: string, readonly type: EventType }
+  job: Job, delivery: { readonly event: string, readonly type: EventType }
 ): boolean {
   const { event, endpoint } = partsOfDelivery(delivery.event)
   const { type } = delivery
@@ -167,9 +166,7 @@ export function isDeliveryOf (
 }
 
 /** The types of the events that a job has had, but for progress. */
-export function listEventTypes (
-  { status, lowBalance }: Pick<Job, 'status' | 'lowBalance'>
-): readonly EventType[] {
+export function listEventTypes ({ status, lowBalance }: Job): readonly EventType[] {
   const ended = findEventType(status)
   return [
     'job.accepted',

@@ -25,9 +25,7 @@ const REFUSAL = 'Code: 516. DB::Exception: Authentication failed: password is in
  * Serves the engine the way a ClickHouse server answers over HTTP: to everybody, or over TLS and to
  * the user of `access` alone.
  */
-export function createFront (
-  engine: Engine, access?: Pick<Access, 'accounts' | 'certificate'>
-): Server {
+export function createFront (engine: Engine, access?: Access): Server {
   const listener: RequestListener = (request, response) => {
     const url = new URL(request.url ?? '/', 'http://front')
     response.setHeader('X-ClickHouse-Server-Display-Name', 'embedded')

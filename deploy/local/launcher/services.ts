@@ -75,7 +75,7 @@ function programPath ([service, ...more]: readonly string[]): string {
 }
 
 /** The addresses of all metrics, kept up to date for the page. */
-const targetsFile = ({ dataDir }: Pick<ServicesOptions, 'dataDir'>) => `${dataDir}/targets.json`
+const targetsFile = ({ dataDir }: ServicesOptions) => `${dataDir}/targets.json`
 
 /** Starts the processes of a layout and waits until every `/readyz` answers 200. */
 export async function startServices (options: ServicesOptions): Promise<Services> {

@@ -28,8 +28,8 @@ export type StackState = Demo & {
 
 /** The state file of a stack. A service that waits to be started again is left out of it. */
 export function stackState ({ stack: { addresses }, services, receivers, demo }: {
-  readonly stack: Pick<Stack, 'addresses'>
-  readonly services: Pick<Services, 'baseUrl' | 'pageUrl' | 'list'>
+  readonly stack: Stack
+  readonly services: Services
   readonly receivers: ReceiverSettings
   readonly demo: Demo
 }): StackState {

@@ -1,12 +1,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import type { AccessEntry } from '../../../schemas/types.ts'
 import type { OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { createLogThrottle, type Log } from '../../runtime/platform/log.ts'
-import { globalKey } from '../../runtime/platform/redis.ts'
+import { globalKey, type RedisClient } from '../../runtime/platform/redis.ts'
 import { type Clock, startRepeating } from '../../runtime/platform/retry.ts'
 import { messageKey, topicName } from '../../runtime/platform/topics.ts'
 
@@ -91,7 +90,7 @@ const ACCESS_HEAD_KEY = globalKey('access-log:head')
 export type AccessLog = ReturnType<typeof createAccessLog>
 
 /** The access log. An entry is in Redis first; `ledger` ships it to the topic `access.log`. */
-export function createAccessLog (redis: Pick<Redis, 'xadd' | 'xdel'>) {
+export function createAccessLog (redis: RedisClient) {
   return {
     /**
      * Adds an entry; resolves with its id in the outbox. Of an action whose result is not known
@@ -142,7 +141,7 @@ export async function recordAttempt (log: AccessLog, event: AccessEvent): Promis
 type PendingEntry = { readonly id: string, readonly entry: AccessEntry }
 
 /** The entries that are not in the topic yet. */
-export function createAccessOutbox (redis: Pick<Redis, 'xrange' | 'xdel'>) {
+export function createAccessOutbox (redis: RedisClient) {
   return {
     /** Up to `limit` entries, oldest first; only those added until `untilMs`, by Redis time. */
     oldest: async (limit: number, untilMs?: number): Promise<readonly PendingEntry[]> => {
@@ -161,7 +160,7 @@ export function createAccessOutbox (redis: Pick<Redis, 'xrange' | 'xdel'>) {
 }
 
 /** The highest number that was copied to ClickHouse; a loss of Redis resets it to a lower one. */
-export function createAccessHead (redis: Pick<Redis, 'zadd' | 'zscore'>) {
+export function createAccessHead (redis: RedisClient) {
   return {
     /** Ignores a number below the current one. */
     advance: async (seq: number): Promise<void> => {
@@ -174,7 +173,7 @@ export function createAccessHead (redis: Pick<Redis, 'zadd' | 'zscore'>) {
 
 type AccessShippingDeps = {
   readonly outbox: ReturnType<typeof createAccessOutbox>
-  readonly codec: Pick<Codec, 'encode'>
+  readonly codec: Codec
   readonly producer: Pick<Producer, 'send'>
   /** Redis time. */
   readonly clock: Clock
@@ -266,9 +265,7 @@ function cut (text: string, max = MAX_CHARACTERS): string {
 }
 
 /** The message of an entry to the topic `access.log`. */
-export async function accessMessage (
-  codec: Pick<Codec, 'encode'>, entry: AccessEntry
-): Promise<OutgoingMessage> {
+export async function accessMessage (codec: Codec, entry: AccessEntry): Promise<OutgoingMessage> {
   return {
     topic: topicName('access.log'),
     key: messageKey('access.log', entry),

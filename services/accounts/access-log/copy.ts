@@ -43,9 +43,7 @@ const SEQS_PER_PAGE = 5_000
  * The copy of the access log in ClickHouse: signed entries, inserted in any order. Rows without a
  * valid MAC are reported and left out of every list.
  */
-export function createAccessCopy (
-  clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
-) {
+export function createAccessCopy (clickhouse: ClickHouseClient, mac: RecordMac) {
   const isSigned = (row: Row) => mac.isAuthentic(row.mac, toSignedRecord(toEntry(row)))
   /** The entries of all organizations, between two seqs inclusive. */
   const range = async (from: number, to: number): Promise<AccessPage> => {
@@ -105,7 +103,7 @@ export function createAccessCopy (
 
 /** The number of a query with at most one row. */
 async function readNumber (
-  clickhouse: Pick<ClickHouseClient, 'query'>, query: string, parameters: Record<string, unknown>
+  clickhouse: ClickHouseClient, query: string, parameters: Record<string, unknown>
 ): Promise<number | undefined> {
   const answer = await clickhouse.query({
     query, query_params: parameters, format: 'JSONEachRow',
@@ -187,8 +185,8 @@ export const ACCESS_CHAIN = 'access.log'
 export type AccessWalkDeps = {
   /** Reads topics to their ends, without forged messages. */
   readonly read: (...call: Parameters<TopicReader['read']>) => Promise<unknown>
-  readonly codec: Pick<Codec, 'decode'>
-  readonly copy: Pick<AccessCopy, 'range'>
+  readonly codec: Codec
+  readonly copy: AccessCopy
   /** The highest number that is known to be copied. */
   readonly head: { readonly read: () => Promise<number> }
 }

@@ -33,7 +33,7 @@ export type AuditDeps = AuditSnapshotDeps & {
   /** Deliveries are not checked without it. */
   readonly history?: Pick<DeliveryHistory, 'listAll'>
   /** The journal in Kafka, read once after all tenants. Kafka is not checked without it. */
-  readonly kafka?: Pick<KafkaJournal, 'texts'>
+  readonly kafka?: KafkaJournal
   /** Records of jobs that were reserved earlier may have expired; all are kept without it. */
   readonly recordsSinceMs?: number
 }
@@ -227,9 +227,7 @@ async function auditResults (
 }
 
 /** Whether the job was erased, or its organization: nothing can read its results. */
-async function areErased (
-  redis: RedisClient, { tenant, id }: Pick<Job, 'tenant' | 'id'>
-): Promise<boolean> {
+async function areErased (redis: RedisClient, { tenant, id }: Job): Promise<boolean> {
   return await redis.exists(jobKeys(tenant, id).erased) === 1 ||
     await isMarkedErased(redis, parseTenant(tenant).orgId)
 }
@@ -326,9 +324,7 @@ async function areClosed (
   return areOver.every(Boolean)
 }
 
-async function readState (
-  { redis }: Pick<AuditSnapshotDeps, 'redis'>, tenant: string
-): Promise<TenantState> {
+async function readState ({ redis }: AuditSnapshotDeps, tenant: string): Promise<TenantState> {
   const store = createJobStore(redis)
   const balance = await createWallet(redis).balance(tenant)
   const slots = Number(await redis.hget(moneyKeys(tenant).wallet, 'slots'))

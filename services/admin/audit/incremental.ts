@@ -386,7 +386,7 @@ type AuditCounts = {
 }
 
 /** Runs the counts as queries; they reject with the error of the ClickHouse client. */
-function createAuditCounts (clickhouse: Pick<ClickHouseClient, 'query'>): AuditCounts {
+function createAuditCounts (clickhouse: ClickHouseClient): AuditCounts {
   const count = async (query: string, parameters: Record<string, unknown>) => {
     let total = 0
     const rows = streamRows<{ readonly total: string }>(clickhouse, query, parameters)
@@ -416,7 +416,7 @@ const ROWS_SINCE = `
   WHERE ended >= fromUnixTimestamp64Milli({endedMs:Int64})`
 
 type Connections = Pick<Stores, 'redis' | 'clickhouse' | 'recordMac' | 'codec'> & {
-  readonly keys: Pick<JobKeys, 'get'>
+  readonly keys: JobKeys
 }
 
 /** The dependencies of an audit on open connections, except for Kafka. */

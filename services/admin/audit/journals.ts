@@ -30,8 +30,7 @@ export type KafkaJournal = {
 
 /** Connects to Kafka for each read; calls reject when the brokers are not reachable. */
 export function createKafkaJournal (
-  settings: KafkaSettings & MessageKeySettings, codec: Pick<Codec, 'decode'>,
-  createReader = createTopicReader
+  settings: KafkaSettings & MessageKeySettings, codec: Codec, createReader = createTopicReader
 ): KafkaJournal {
   const read = async (onEntry: (entry: Journal) => void, limits: { readonly sinceMs?: number }) => {
     const reader = createReader({

@@ -8,7 +8,7 @@ import { logicalTopic } from '../../runtime/platform/topics.ts'
 import type { MessageCodec } from '../../runtime/engine/stage.ts'
 
 type OpenDeps = {
-  readonly codec: Pick<Codec, 'decode'>
+  readonly codec: Codec
   readonly messageCodec: Pick<MessageCodec, 'decode'>
   readonly partners: Pick<Partners, 'keysOf'>
 }

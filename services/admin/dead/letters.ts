@@ -50,9 +50,7 @@ type Letter = {
 export type DecidedLetter = Letter & { readonly decisions: readonly LetterDecision[] }
 
 /** Returns `partition:offset` of a message. */
-export function formatPosition (
-  { partition, offset }: Pick<RawMessage, 'partition' | 'offset'>
-): string {
+export function formatPosition ({ partition, offset }: RawMessage): string {
   return `${partition}:${offset}`
 }
 

@@ -28,7 +28,7 @@ type RequestLimiterDeps = {
   /** The current limits of an organization. */
   readonly limits: (org: string) => RateLimits
   readonly log: Pick<Log, 'warn'>
-  readonly metrics: Pick<Metrics, 'count'>
+  readonly metrics: Metrics
   /** Maximum time to wait for the shared buckets. */
   readonly timeoutMs?: number
   /** A monotonic clock, in milliseconds. */

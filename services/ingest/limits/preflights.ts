@@ -89,7 +89,7 @@ function around (
 }
 
 type LoadSheddingDeps = {
-  readonly state: Pick<RedisClient, 'hexists'>
+  readonly state: RedisClient
   readonly metrics: Metrics
   /** How long a preflight may wait before similar requests are rejected. */
   readonly overloadedAfterMs: number

@@ -188,7 +188,7 @@ class FirstLines {
   }
 
   /** @throws ApiException if there is no line. */
-  table ({ header, column }: Pick<CsvReadOptions, 'header' | 'column'>): Table {
+  table ({ header, column }: CsvReadOptions): Table {
     const [first = [], ...rest] = this.#lines
     const isName = column !== undefined && !POSITION.test(column)
     const hasHeader = header ?? (isName || !first.some(mayBeRow))

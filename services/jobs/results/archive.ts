@@ -316,7 +316,7 @@ const JOBS_PER_SLOT = 50
  * twice that is stored twice; so every record is verified here, and each job counts once.
  */
 export async function readUsage (
-  archive: Pick<Archive, 'createdBetween'>, tenant: string, options: UsageOptions
+  archive: Archive, tenant: string, options: UsageOptions
 ): Promise<Usage> {
   const { maxJobs = MAX_USAGE_JOBS } = options
   const total = noCounts()

@@ -51,7 +51,7 @@ export function listJsonFields (
  * all options, and the id, which a row that is read `withReference` has there.
  */
 export function listRowFields (
-  service: ServiceSlug, { ids = false }: Pick<JobColumns, 'ids'> = {}
+  service: ServiceSlug, { ids = false }: JobColumns = {}
 ): readonly string[] {
   return [
     ...listColumns(service), 'checks', ...allOptionColumns(service), ...ids ? [ID_COLUMN] : [],

@@ -264,7 +264,7 @@ export function joinedColumns (columns: readonly string[]): readonly string[] {
  */
 function createOriginalCsv (
   columns: readonly string[], { safe, delimiter }: CellStyle
-): (chunk: Pick<MergedChunk, 'contacts'>, index: number) => string {
+): (chunk: MergedChunk, index: number) => string {
   const delimiters = delimiter.repeat(columns.length - 1)
   const isAsStored = !safe && delimiter === ','
   return (chunk, index) => {

@@ -170,9 +170,9 @@ function inLanes<T> (
 }
 
 type Deps = {
-  readonly messageCodec: Pick<MessageCodec, 'encode'>
-  readonly codec: Pick<Codec, 'decode'>
-  readonly blocks: Pick<ResultBlocks, 'insert'>
+  readonly messageCodec: MessageCodec
+  readonly codec: Codec
+  readonly blocks: ResultBlocks
 }
 
 /**
@@ -200,7 +200,7 @@ export type BlockOrRecord = { readonly block: Completed } | { readonly archived:
  * (schemas/clickhouse/0006_settled.sql).
  */
 function createBlocksAndRecords (
-  clickhouse: Pick<ClickHouseClient, 'insert'>, mac: RecordMac
+  clickhouse: ClickHouseClient, mac: RecordMac
 ): (rows: readonly BlockOrRecord[]) => Promise<void> {
   return async rows => {
     if (rows.length === 0) return

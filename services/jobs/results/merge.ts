@@ -176,7 +176,7 @@ function collectInputs (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly
 }
 
 /** What the sender gave with a row; '' if the block that held it is lost. */
-export function referenceAt ({ contacts }: Pick<MergedChunk, 'contacts'>, index: number): string {
+export function referenceAt ({ contacts }: MergedChunk, index: number): string {
   return contacts?.references[index] ?? ''
 }
 

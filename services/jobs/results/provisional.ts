@@ -133,9 +133,7 @@ export class ProvisionalResults {
   }
 
   /** The rows that are complete and were not read before the cursor. */
-  async open (
-    position: Position, options: Pick<RowOptions, 'keep' | 'withReference'> = {}
-  ): Promise<ProvisionalRead> {
+  async open (position: Position, options: RowOptions = {}): Promise<ProvisionalRead> {
     const { job, blocks, after } = position
     const { keys } = this.#deps
     const isLost = job.ended &&

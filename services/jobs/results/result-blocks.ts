@@ -137,7 +137,7 @@ const JOBS_PER_QUERY = 100
 
 /** A query for digests of a job, which concurrent calls share. Each gets the rows of its job. */
 function createSharedQuery<Row extends OfJob> (
-  clickhouse: Pick<ClickHouseClient, 'query'>, query: string
+  clickhouse: ClickHouseClient, query: string
 ): (wanted: WantedDigests) => Promise<readonly Row[]> {
   return batchReads(async (all: readonly WantedDigests[]) => {
     const parameters = {

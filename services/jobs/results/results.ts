@@ -128,7 +128,7 @@ export class LostResultsError extends MissingResultsError {
 export type ReadingDeps = {
   readonly blocks: Pick<ResultBlocks, 'digests' | 'read'>
   readonly codec: Pick<Codec, 'prepare'>
-  readonly keys: Pick<JobKeys, 'get'>
+  readonly keys: JobKeys
 }
 
 /** The rows after the first `from` ones up to row `to`, and how they are read ahead. */
@@ -235,7 +235,7 @@ async function * readChunks (
 
 /** The stored blocks of these plans. */
 export async function readBlocks (
-  { blocks }: Pick<ReadingDeps, 'blocks'>, job: Job, plans: readonly ChunkPlan[]
+  { blocks }: ReadingDeps, job: Job, plans: readonly ChunkPlan[]
 ): Promise<readonly StoredBlock[]> {
   const numbers = plans.map(({ chunk }) => Math.max(chunk, 0))
   return await blocks.read({
@@ -255,7 +255,7 @@ export function byDigest (blocks: readonly StoredBlock[]): StoredBlocks {
 }
 
 async function openChunk (
-  { codec }: Pick<ReadingDeps, 'codec'>, reading: Reading,
+  { codec }: ReadingDeps, reading: Reading,
   { plan, stored }: { readonly plan: ChunkPlan, readonly stored: StoredBlocks }
 ): Promise<MergedChunk> {
   const { job, cellsAt, jobWide, cellsByOriginal } = reading

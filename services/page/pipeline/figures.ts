@@ -15,9 +15,7 @@ export type PipelineStatus = {
 }
 
 /** Why figures are missing: no process is known, or some do not answer; '' if all do. */
-export function missingText (
-  { targets, unreachable }: Pick<PipelineStatus, 'targets' | 'unreachable'>
-): string {
+export function missingText ({ targets, unreachable }: PipelineStatus): string {
   if (targets === 0) {
     return 'No metrics endpoint is configured: set METRICS_TARGETS or METRICS_TARGETS_FILE.'
   }

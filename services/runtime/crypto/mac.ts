@@ -173,7 +173,7 @@ export function createRecordMac (
 
 const LOG_INTERVAL_MS = 60_000
 
-type ReportDeps = { readonly log: Pick<Log, 'error'>, readonly metrics: Pick<Metrics, 'count'> }
+type ReportDeps = { readonly log: Log, readonly metrics: Metrics }
 
 /** Counts every forged record, and logs one per table and minute: there may be very many. */
 export function reportForgedRecords (

@@ -206,7 +206,7 @@ const DEAD_HEADERS: ReadonlySet<string> = new Set([
 
 /** The message as it was received, still sealed, with headers for source, time and reason. */
 function deadLetter (
-  stage: StageName, { raw, reason }: Omit<DeadLetter, 'cause'>, nowMs: number
+  stage: StageName, { raw, reason }: DeadLetter, nowMs: number
 ): OutgoingMessage {
   const source = `${raw.topic}:${raw.partition}:${raw.offset}`
   const dead = {
@@ -289,7 +289,7 @@ type AttemptsOptions = {
   readonly process: string
   /** Whether the process is ending because of an error: then it has not ended cleanly. */
   readonly hasFailed: () => boolean
-  readonly log: Pick<Log, 'warn'>
+  readonly log: Log
 }
 
 /**

@@ -349,9 +349,7 @@ async function runAll (waiting: Set<() => Promise<void>>): Promise<void> {
 }
 
 /** Emissions go to the partitions of their job, which its messages name. */
-function withPartitions (
-  decision: Decision, { deadLettered = [] }: Pick<MessageBatch, 'deadLettered'>
-): Decision {
+function withPartitions (decision: Decision, { deadLettered = [] }: MessageBatch): Decision {
   const { completes, emits } = decision
   const sources = completes.length > 0 ? completes.map(({ raw }) => raw) : deadLettered
   const ofJobs = new Map([...byJob(sources)].map(([job, [first]]) =>

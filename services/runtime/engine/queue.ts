@@ -212,7 +212,7 @@ class RowsInFlight {
   readonly #active = new Map<string, Usage>()
   #ended = Promise.withResolvers<void>()
 
-  constructor (shares: Pick<FairShares, 'hasCredit'>, weightOf: (tenant: string) => number) {
+  constructor (shares: FairShares, weightOf: (tenant: string) => number) {
     this.#shares = shares
     this.#weightOf = weightOf
   }

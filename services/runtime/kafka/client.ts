@@ -215,7 +215,7 @@ function prefixedAcls (
 
 /** Runs an action with a connected admin client, and disconnects it afterwards. */
 export async function withClientAdmin<T> (
-  kafka: Pick<KafkaClient, 'admin'>, work: (admin: KafkaAdmin) => Promise<T>
+  kafka: KafkaClient, work: (admin: KafkaAdmin) => Promise<T>
 ): Promise<T> {
   const admin = kafka.admin()
   try {

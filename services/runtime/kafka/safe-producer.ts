@@ -233,7 +233,7 @@ export type Partitioning = { readonly partitions: PartitionCounts, readonly meta
  * its partitions, and by the retry the other broker, which has responded before, leads them.
  */
 export function createVerifiedProducer (
-  kafka: Pick<KafkaClient, 'producer'>, { partitions, metadataMaxAge }: Partitioning
+  kafka: KafkaClient, { partitions, metadataMaxAge }: Partitioning
 ): KafkaProducer {
   const pending = new Set<string>()
   const choose = Partitioners.DefaultPartitioner()

@@ -128,9 +128,7 @@ export class RefusedRowsError extends Error {
  * Inserts rows in one statement; they are stored when this resolves, and none if it is refused.
  * @throws InfrastructureError when the table lacks a column, which is no fault of a row.
  */
-export async function insertRows (
-  clickhouse: Pick<ClickHouseClient, 'insert'>, insert: Insert
-): Promise<void> {
+export async function insertRows (clickhouse: ClickHouseClient, insert: Insert): Promise<void> {
   try {
     await insertOnce(clickhouse, insert)
   } catch (error) {
@@ -216,7 +214,7 @@ export type Deletion = {
  * unless nondeterministic ones are allowed: a replica that lacks rows may keep some.
  */
 export async function deleteRows (
-  clickhouse: Pick<ClickHouseClient, 'query' | 'command'>, { table, where, parameters }: Deletion
+  clickhouse: ClickHouseClient, { table, where, parameters }: Deletion
 ): Promise<void> {
   const answer = await clickhouse.query({
     query: SELECT_ENGINE, query_params: { table }, format: 'JSONEachRow',

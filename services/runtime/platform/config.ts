@@ -484,7 +484,7 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----/gs
  * Makes new connections of this process trust what NODE_EXTRA_CA_CERTS contains now: Node itself
  * reads it only when it starts. Returns a function that ends the watch.
  */
-export function watchAuthorities (log: Pick<Log, 'info' | 'error'>): () => void {
+export function watchAuthorities (log: Log): () => void {
   const file = process.env['NODE_EXTRA_CA_CERTS'] ?? ''
   if (file === '') return () => {}
   const extra = new Set(getCACertificates('extra'))

@@ -437,9 +437,7 @@ const FIRST_BYTES = 16_384
  * of more than `maxBytes`, or in more than 20,000 pieces: the connection is closed then. Rejects if
  * the body is cut off or the request is aborted.
  */
-export async function readBody (
-  { body }: Pick<Response, 'body'>, maxBytes: number
-): Promise<Buffer | undefined> {
+export async function readBody ({ body }: Response, maxBytes: number): Promise<Buffer | undefined> {
   let bytes = Buffer.allocUnsafe(Math.min(maxBytes, FIRST_BYTES))
   let length = 0
   let pieces = 0

@@ -180,7 +180,7 @@ function parseHosts (url: string, files: Credentials): OneHost | HostList {
 }
 
 function toAccess (
-  { username, password }: Pick<URL, 'username' | 'password'>, isSecure: boolean,
+  { username, password }: URL, isSecure: boolean,
   { passwordFile, certFile, keyFile = '' }: Credentials
 ): Access {
   return {
@@ -275,7 +275,7 @@ export function joinLua (...files: readonly URL[]): string {
  * keys, which must all have the same hash tag.
  */
 export function script (
-  redis: Pick<Redis, 'call' | 'callBuffer'>,
+  redis: RedisClient,
   { name, source, numberOfKeys, binary = false }:
   { name: string, source: string, numberOfKeys: number | 'any', binary?: boolean }
 ): Script {

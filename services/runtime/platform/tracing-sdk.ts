@@ -73,7 +73,7 @@ function reportDropped (reportLost: (spans: number) => void): void {
 }
 
 /** The sampler of the OpenTelemetry name. */
-function createSampler ({ sampler, ratio }: Pick<TracingOptions, 'sampler' | 'ratio'>): Sampler {
+function createSampler ({ sampler, ratio }: TracingOptions): Sampler {
   const root = sampler.endsWith('always_off')
     ? new AlwaysOffSampler()
     : sampler.endsWith('traceidratio')

@@ -41,7 +41,7 @@ type EgressCheckRequest = {
   readonly isOfThisMachine?: boolean
   /** A mail exchange to connect to, by this egress. */
   readonly connection?: {
-    readonly egress: Pick<Egress, 'connect'>, readonly host: string, readonly timeoutMs: number,
+    readonly egress: Egress, readonly host: string, readonly timeoutMs: number,
   }
 }
 

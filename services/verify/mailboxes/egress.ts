@@ -226,7 +226,7 @@ const DOWN_MS = 30_000
 /** The egress of a description; connections go to `port` of mail servers. */
 export function createEgress (
   { name, helo, sender = '', address, proxy, owners }: DescribedEgress,
-  { port, timeoutMs }: Pick<ConnectOptions, 'port' | 'timeoutMs'>
+  { port, timeoutMs }: ConnectOptions
 ): Egress {
   const connect = createConnect({ port, timeoutMs, proxy, from: address })
   let upAtMs = 0

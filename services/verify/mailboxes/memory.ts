@@ -140,7 +140,7 @@ export function redisHostMemory (redis: RedisClient, options: HostMemoryOptions)
 type Attempt = <T, F>(action: () => Promise<T>, fallback: F) => Promise<T | F>
 
 function partiesIn (
-  redis: RedisClient, { leaseMs }: Pick<HostMemoryOptions, 'leaseMs'>, attempt: Attempt
+  redis: RedisClient, { leaseMs }: HostMemoryOptions, attempt: Attempt
 ): Pick<HostMemory, 'begin' | 'more' | 'end' | 'owners'> {
   const partyScript = (name: string) => {
     const source = joinLua(file('party'), file(name))
@@ -286,7 +286,7 @@ function ownerState (
 /** Of owners without a policy of their own, those are reported that were asked most. */
 const MAX_OTHER_OWNERS = 10
 
-type Reporting = { readonly metrics: Pick<Metrics, 'watchAll'>, readonly log: Pick<Log, 'warn'> }
+type Reporting = { readonly metrics: Metrics, readonly log: Pick<Log, 'warn'> }
 
 /** Reports what all processes know of our egresses at the owners of mail servers. */
 export function reportOwners (

@@ -175,7 +175,7 @@ function listedPolicy (domain: string, exchange: string): OwnerPolicy | undefine
  * hosting company: what it replies must not slow down the company's own mail servers.
  */
 export function limiterName (
-  { owner, exchanges }: Pick<OwnerPolicy, 'owner' | 'exchanges'>, addresses: readonly string[]
+  { owner, exchanges }: OwnerPolicy, addresses: readonly string[]
 ): string {
   const [address] = addresses.toSorted()
   return exchanges.length > 0 || address === undefined ? owner : `${owner}/${address}`

@@ -190,7 +190,7 @@ const MAX_TEXT = 2_000
  * The words of a reply between spaces, as phrases expect them. Addresses are removed: their local
  * parts may be words such as `spam`. Of a URL only the host is kept.
  */
-function readText ({ lines }: Pick<SmtpReply, 'lines'>, question: ReplyQuestion): string {
+function readText ({ lines }: SmtpReply, question: ReplyQuestion): string {
   const raw = decode(lines.map((line) => line.slice(0, MAX_TEXT).replace(LEADING_CODES, ''))
     .join(' ').slice(0, MAX_TEXT))
   const named = nameParties(raw, question).replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ')

@@ -26,9 +26,7 @@ class SpfError extends Error {
  * What receivers conclude from the SPF record of a sender (RFC 7208). No package of this size does
  * it: those there are lack parts, or bring a whole mail library.
  */
-export async function checkSpf (
-  dns: Pick<DnsRecords, 'addressesOf' | 'exchanges' | 'names' | 'texts'>, from: SpfSender
-): Promise<SpfResult> {
+export async function checkSpf (dns: DnsRecords, from: SpfSender): Promise<SpfResult> {
   const sender = from.sender === '' ? `postmaster@${from.helo}` : from.sender
   try {
     return await new SpfCheck(dns, { ...from, sender }).evaluate(readDomain(sender))
@@ -114,9 +112,7 @@ class SpfCheck {
   #lookups = 0
   #voidLookups = 0
 
-  constructor (
-    dns: Pick<DnsRecords, 'addressesOf' | 'exchanges' | 'names' | 'texts'>, from: SpfSender
-  ) {
+  constructor (dns: DnsRecords, from: SpfSender) {
     this.#dns = dns
     this.#from = from
     this.#address = ipaddr.process(from.address)

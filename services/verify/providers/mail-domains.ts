@@ -242,9 +242,7 @@ function createCache<T extends { readonly kind: AnyKind, readonly ttlMs?: number
 type AnyKind = MailDomain | DnsAnswer<unknown>['kind']
 
 /** The time to live of a result; 0 for a fault. */
-function chooseTtl (
-  kind: AnyKind, { keepMs, keepNegativeMs }: Pick<MailDomainOptions, 'keepMs' | 'keepNegativeMs'>
-): number {
+function chooseTtl (kind: AnyKind, { keepMs, keepNegativeMs }: MailDomainOptions): number {
   if (kind === 'fault') return 0
   return ['accepts', 'disposable', 'implicit', 'found'].includes(kind) ? keepMs : keepNegativeMs
 }
