@@ -9,7 +9,7 @@ import { createPartners } from '../accounts/partners.ts'
 import { wrappedPeople } from '../accounts/people.ts'
 import type { Wrapped } from '../accounts/records.ts'
 import { parseTenant, tenantsOf } from '../accounts/tenant.ts'
-import { jobKeys } from '../jobs/job-record.ts'
+import { jobRedisKeys } from '../jobs/job-record.ts'
 import { wrappedInRedis, wrappedInTopic, wrappedJobKey } from '../jobs/wrapped-keys.ts'
 import { createTenants } from '../money/wallet.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
@@ -484,7 +484,7 @@ async function * wrappedInClickhouse (
       await append([{ ...key, wrapped }])
       // An erasure marks the job in Redis before it deletes rows, so either it or this process
       // deletes the row that was just inserted.
-      if (await redis.exists(jobKeys(tenant, job).erased) === 0) return true
+      if (await redis.exists(jobRedisKeys(tenant, job).erased) === 0) return true
       await keyCopy.erase(tenant, [job])
       return false
     })

@@ -4,7 +4,7 @@ import { type Clock, sleep } from '../runtime/platform/retry.ts'
 import { InfrastructureError, orIfUnavailable } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { ACCEPTED_KEY_MS } from './job-keys.ts'
-import { ERASURES_KEYS, jobKeys } from './job-record.ts'
+import { ERASURES_KEYS, jobRedisKeys } from './job-record.ts'
 import { type JobKeyCopy, type ReadTopic, toTombstone } from './wrapped-keys.ts'
 import { listMasters, type RedisClient } from '../runtime/platform/redis.ts'
 import type { Keys } from '../../schemas/types.ts'
@@ -61,7 +61,7 @@ export async function requestErasure (
   await markErased(redis, { tenant, job, atMs })
   await record(deps, toTombstone(tenant, job, { atMs, cache }))
   failpoint('erase.recorded')
-  await redis.del(jobKeys(tenant, job).dataKey)
+  await redis.del(jobRedisKeys(tenant, job).dataKey)
   return await readErasure(redis, tenant, job) ?? { erasedAtMs: atMs, completedAtMs: undefined }
 }
 
@@ -83,7 +83,7 @@ export async function markErased (
   redis: RedisClient,
   { tenant, job, atMs }: { readonly tenant: string, readonly job: string, readonly atMs: number }
 ): Promise<void> {
-  await redis.set(jobKeys(tenant, job).erased, PENDING, 'PXAT', atMs + ACCEPTED_KEY_MS, 'NX')
+  await redis.set(jobRedisKeys(tenant, job).erased, PENDING, 'PXAT', atMs + ACCEPTED_KEY_MS, 'NX')
 }
 
 /** The values of a mark; the time of the erasure follows from its expiry. */
@@ -157,7 +157,7 @@ export function createErasures (redis: RedisClient) {
     /** Records that no store has a copy of these keys any more. */
     complete: async (requests: readonly ErasureRequest[], nowMs: number): Promise<void> => {
       for (const request of requests) {
-        const { erased } = jobKeys(request.tenant, request.job)
+        const { erased } = jobRedisKeys(request.tenant, request.job)
         const isDone = await redis.get(erased).then(value => value?.startsWith(DONE))
         if (isDone !== true) await redis.set(erased, `${DONE}${nowMs}`, 'KEEPTTL', 'XX')
         await redis.zrem(ERASURES_KEYS.compacting, toMember(request))
@@ -169,7 +169,7 @@ export function createErasures (redis: RedisClient) {
 async function readErasure (
   redis: RedisClient, tenant: string, job: string
 ): Promise<JobErasure | undefined> {
-  const { erased } = jobKeys(tenant, job)
+  const { erased } = jobRedisKeys(tenant, job)
   const expiresMs = await redis.pexpiretime(erased)
   // Hardly any job is erased.
   const value = expiresMs < 0 ? null : await redis.get(erased)
@@ -188,7 +188,7 @@ async function readErasure (
 export async function queueErasure (
   redis: RedisClient, request: ErasureRequest, atMs: number
 ): Promise<void> {
-  const value = await redis.get(jobKeys(request.tenant, request.job).erased)
+  const value = await redis.get(jobRedisKeys(request.tenant, request.job).erased)
     .catch(orIfUnavailable(null))
   if (value?.startsWith(DONE) === true) return
   await redis.zadd(ERASURES_KEYS.requested, atMs, toMember(request))
@@ -238,7 +238,7 @@ export function createJobKeyEraser (deps: Deps) {
       // The mark comes before the deletion: a process that restores keys checks the mark after it
       // wrote one.
       await markErased(redis, { tenant, job, atMs: now() })
-      await redis.del(jobKeys(tenant, job).dataKey)
+      await redis.del(jobRedisKeys(tenant, job).dataKey)
     }
     await writeTombstones({ tenant, jobs })
   }
@@ -269,7 +269,7 @@ export function createJobKeyEraser (deps: Deps) {
 
     copiesInRedis: async ({ tenant, jobs }: ErasedJobs): Promise<KeyCopies> => {
       const withKey = await Promise.all(jobs.map(async job =>
-        await redis.exists(jobKeys(tenant, job).dataKey) === 1 ? [job] : []))
+        await redis.exists(jobRedisKeys(tenant, job).dataKey) === 1 ? [job] : []))
       return countCopies(withKey.flat())
     },
 
@@ -297,7 +297,7 @@ async function findWrapped (deps: Deps, { tenant, jobs }: ErasedJobs): Promise<W
   const inTopic = Map.groupBy(await valuesInTopic(deps, jobs), ({ job }) => job)
   const keys = new Map<string, readonly Buffer[]>()
   for (const job of jobs) {
-    const inRedis = await deps.redis.getBuffer(jobKeys(tenant, job).dataKey)
+    const inRedis = await deps.redis.getBuffer(jobRedisKeys(tenant, job).dataKey)
     const wrapped = inTopic.get(job)?.map(it => it.wrapped) ?? []
     keys.set(job, inRedis === null ? wrapped : [inRedis, ...wrapped])
   }

@@ -10,7 +10,7 @@ import {
 } from '../accounts/organization-keys.ts'
 import { parseTenant } from '../accounts/tenant.ts'
 import { requestedAtMs } from './job.ts'
-import { jobKeys } from './job-record.ts'
+import { jobRedisKeys } from './job-record.ts'
 import { createJobStore } from './store.ts'
 import type { RootKeyMetrics } from '../runtime/crypto/root-keys.ts'
 import { type Binding, SealError, subkey } from '../runtime/crypto/seal.ts'
@@ -72,7 +72,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
   const { redis, part, keys, cache: unwrapped = createKeyCache() } = options
   const restored = createRestored(options)
   const isErased = async (tenant: string, job: string) =>
-    await redis.exists(jobKeys(tenant, job).erased) === 1
+    await redis.exists(jobRedisKeys(tenant, job).erased) === 1
   const closed = async (tenant: string, job: string): Promise<Buffer | undefined> => {
     const { findClosed } = options
     if (findClosed === undefined || isExpired(job) || await isErased(tenant, job)) return undefined
@@ -125,7 +125,7 @@ function createRestored (options: JobKeysOptions) {
     }
     await options.redis.set(dataKeyName(tenant, job), wrapped, 'PX', RESTORED_KEY_MS)
     // The job may have ended and been erased during the search.
-    if (await options.redis.exists(jobKeys(tenant, job).erased) === 0) return wrapped
+    if (await options.redis.exists(jobRedisKeys(tenant, job).erased) === 0) return wrapped
     await options.redis.del(dataKeyName(tenant, job))
     return undefined
   }
@@ -154,7 +154,7 @@ export function keysInTopic (
   }
 }
 
-const dataKeyName = (tenant: string, job: string) => jobKeys(tenant, job).dataKey
+const dataKeyName = (tenant: string, job: string) => jobRedisKeys(tenant, job).dataKey
 
 /** Data keys of new jobs. */
 export type NewJobKeys = {

@@ -10,7 +10,7 @@ import {
 } from './job.ts'
 
 /** Redis keys of a job; they share a hash tag with the wallet, so that one script can use both. */
-export const jobKeys = (tenant: string, job: string) => ({
+export const jobRedisKeys = (tenant: string, job: string) => ({
   /**
    * Hash: the fields of `RECORD_FIELDS` (claim, then refusal or job); `seen:<chunk>`: bitmap of the
    * finished rows; `inputs:<chunk>`: 1 once the inputs are stored, 2 if they are blank ones in

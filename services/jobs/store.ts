@@ -8,7 +8,7 @@ import type {
   WaitingBatch, WaitingRows,
 } from './job.ts'
 import {
-  BLOCK, cursorsKey, deadlineIn, toFields, toIdempotencyKeys, INLINE_RESULTS_FIELD, jobKeys,
+  BLOCK, cursorsKey, deadlineIn, toFields, toIdempotencyKeys, INLINE_RESULTS_FIELD, jobRedisKeys,
   parseJob, manifestIn, toManifest, openJobIn, ORDER, outcomeIn, OUTCOMES_CHANNEL, RECORD_FIELDS,
   recordFields, REFUSAL_TTL_MS, parseRefusal, findUnfinishedRows, waitingRowsIn,
 } from './job-record.ts'
@@ -100,10 +100,10 @@ const runUntil = ({ deadlineMs }: Pick<Job, 'deadlineMs'>): BatchAction =>
 /** Reads; they change nothing. */
 function createReads (redis: RedisClient, scripts: Scripts) {
   const readGuarded = (tenant: string, job: string) =>
-    scripts.read(tenant, [jobKeys(tenant, job).job], [])
+    scripts.read(tenant, [jobRedisKeys(tenant, job).job], [])
   /** A missing job is read again behind the recovery guard: Redis may have lost its data. */
   const fieldsIn = async (tenant: string, job: string) => {
-    const fields = recordFields(await redis.hmget(jobKeys(tenant, job).job, ...RECORD_FIELDS))
+    const fields = recordFields(await redis.hmget(jobRedisKeys(tenant, job).job, ...RECORD_FIELDS))
     const isDecided = fields['status'] !== undefined || fields['refusal'] !== undefined
     return isDecided ? fields : toFields((await readGuarded(tenant, job)).slice(1))
   }
@@ -120,7 +120,7 @@ function createReads (redis: RedisClient, scripts: Scripts) {
 
     /** The accepted job and its manifest by chunk, read atomically. */
     readWithManifest: async (tenant: string, job: string): Promise<JobWithManifest | undefined> => {
-      const stored = await redis.hgetallBuffer(jobKeys(tenant, job).job)
+      const stored = await redis.hgetallBuffer(jobRedisKeys(tenant, job).job)
       const fields = recordFields(RECORD_FIELDS.map(name => stored[name]?.toString() ?? null))
       if (fields['status'] !== undefined) {
         const inlineResults = stored[INLINE_RESULTS_FIELD]?.toString()
@@ -132,7 +132,7 @@ function createReads (redis: RedisClient, scripts: Scripts) {
     },
 
     batchAction: async (tenant: string, job: string): Promise<BatchAction> => {
-      const { job: key } = jobKeys(tenant, job)
+      const { job: key } = jobRedisKeys(tenant, job)
       const [status, ended, deadline] = await redis.hmget(key, 'status', 'ended', 'deadlineMs')
       if (status === null) {
         const current = await read(tenant, job)
@@ -145,7 +145,8 @@ function createReads (redis: RedisClient, scripts: Scripts) {
     /** The rows of a running job that wait for their next check; undefined if none does. */
     waitingRows: async (tenant: string, job: string): Promise<WaitingRows | undefined> =>
       waitingRowsIn(...await Promise.all([
-        redis.hvals(jobKeys(tenant, job).waiting), redis.hget(jobKeys(tenant, job).job, 'pace'),
+        redis.hvals(jobRedisKeys(tenant, job).waiting),
+        redis.hget(jobRedisKeys(tenant, job).job, 'pace'),
       ])),
 
     /** Jobs that are not closed, the oldest first. */
@@ -175,7 +176,7 @@ function createRunningSteps (scripts: Scripts) {
      * the journal topic has acknowledged, from the outbox.
      */
     announce: async (tenant: string, job: string, seq?: number): Promise<void> => {
-      await scripts.announce(tenant, [jobKeys(tenant, job).job], [job, seq ?? ''])
+      await scripts.announce(tenant, [jobRedisKeys(tenant, job).job], [job, seq ?? ''])
     },
 
     /**
@@ -183,7 +184,7 @@ function createRunningSteps (scripts: Scripts) {
      * any more. Repeating it has no effect, nor has it for a job that has ended.
      */
     recordWaiting: async ({ tenant, job, batch, waiting }: WaitingRecord): Promise<void> => {
-      const keys = jobKeys(tenant, job)
+      const keys = jobRedisKeys(tenant, job)
       const name = `${batch.chunk}:${batch.batch}`
       await scripts.waiting(
         [keys.job, keys.waiting], [name, waiting === undefined ? '' : JSON.stringify(waiting)])
@@ -191,7 +192,7 @@ function createRunningSteps (scripts: Scripts) {
 
     /** Cancels a job: checks under way finish and are charged, all other rows end free. */
     cancel: async (tenant: string, job: string): Promise<Cancelled> =>
-      parseCancelled(tenant, await scripts.cancel(tenant, [jobKeys(tenant, job).job], [])),
+      parseCancelled(tenant, await scripts.cancel(tenant, [jobRedisKeys(tenant, job).job], [])),
 
     /**
      * Counts the rows of a block that no earlier block has; ends and settles the job with the last
@@ -238,7 +239,8 @@ function createEndSteps (scripts: Scripts, { readWithManifest }: Reads) {
   return {
     /** Ends a job whose last row was counted while the wallet was frozen. */
     end: async (tenant: string, job: string): Promise<Tallied> =>
-      parseTallied(tenant, await scripts.end(tenant, [jobKeys(tenant, job).job], [tenant, job])),
+      parseTallied(tenant,
+        await scripts.end(tenant, [jobRedisKeys(tenant, job).job], [tenant, job])),
 
     /**
      * Closes an ended job; its record and data key expire after 10 minutes. Removes the journal
@@ -246,7 +248,7 @@ function createEndSteps (scripts: Scripts, { readWithManifest }: Reads) {
      * job has not ended.
      */
     close: async (tenant: string, job: string, seq?: number): Promise<boolean> => {
-      const keys = jobKeys(tenant, job)
+      const keys = jobRedisKeys(tenant, job)
       const [answer] =
         await scripts.close(tenant, [keys.job, keys.dataKey, keys.waiting], [job, seq ?? ''])
       return answer === 'closed'
@@ -326,7 +328,7 @@ function loadScripts (redis: RedisClient) {
 }
 
 function claimKeys (tenant: string, id: string) {
-  const { job, dataKey } = jobKeys(tenant, id)
+  const { job, dataKey } = jobRedisKeys(tenant, id)
   return [job, dataKey, ...toIdempotencyKeys(tenant)]
 }
 
@@ -373,7 +375,7 @@ function acceptArguments (tenant: string, request: AcceptRequest): string {
 }
 
 function tallyKeys (tenant: string, id: string) {
-  return [jobKeys(tenant, id).job, moneyKeys(tenant).recounts]
+  return [jobRedisKeys(tenant, id).job, moneyKeys(tenant).recounts]
 }
 
 type TallyStep = {

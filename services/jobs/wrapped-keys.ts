@@ -7,7 +7,7 @@ import {
   JOB_KEY_HEAD_BYTES, jobKeyBinding, type JobKeyPart, type JobKeysOptions, joinJobKey, keysInTopic,
   splitJobKey,
 } from './job-keys.ts'
-import { jobKeys } from './job-record.ts'
+import { jobRedisKeys } from './job-record.ts'
 import { withKeyId } from '../runtime/crypto/key-ring.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
@@ -232,7 +232,7 @@ async function putInTopic ({ redis, codec, producer }: TopicDeps, value: Keys): 
     headers: { tenant, job },
   }])
   // An eraser sets the mark before its tombstone, so a tombstone follows in either order.
-  if (await redis.exists(jobKeys(tenant, job).erased) === 0) return true
+  if (await redis.exists(jobRedisKeys(tenant, job).erased) === 0) return true
   await producer.send([toTombstone(tenant, job)])
   return false
 }

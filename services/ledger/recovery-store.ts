@@ -1,6 +1,6 @@
 import { Cluster } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import { cursorsKey, toFields, toIdempotencyKeys, jobKeys } from '../jobs/job-record.ts'
+import { cursorsKey, toFields, toIdempotencyKeys, jobRedisKeys } from '../jobs/job-record.ts'
 import { STATE_LUA } from '../jobs/store.ts'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import {
@@ -119,7 +119,7 @@ export function createRecoveryStore (redis: RedisClient) {
     /** The wallet of a locked tenant; undefined if it is unlocked. */
     fenceWallet: async (tenant: string, fence: string): Promise<FenceResult> => {
       const answer = await reach(() => scripts.fenceWallet(
-        [moneyKeys(tenant).wallet], [fence, jobKeys(tenant, '').job]))
+        [moneyKeys(tenant).wallet], [fence, jobRedisKeys(tenant, '').job]))
       if (answer === 'unreachable') return answer
       const [kind, other] = answer as FenceReply
       // The next renewal takes a higher token, if this ledger still leads.
@@ -136,7 +136,7 @@ export function createRecoveryStore (redis: RedisClient) {
     /** Checks the sums of a wallet, and freezes it if they are wrong. */
     check: async (tenant: string): Promise<WalletCheck> => {
       const answer = await reach(() => scripts.check(
-        [moneyKeys(tenant).wallet], [jobKeys(tenant, '').job]))
+        [moneyKeys(tenant).wallet], [jobRedisKeys(tenant, '').job]))
       if (answer === 'unreachable') return { kind: 'waiting', reason: '' }
       const [kind, reason = ''] = answer as string[]
       return { kind: kind as WalletCheck['kind'], reason }
@@ -157,7 +157,7 @@ function createSteps (scripts: ReturnType<typeof loadScripts>) {
         ...term,
         seq,
         frozen,
-        jobPrefix: jobKeys(tenant, '').job,
+        jobPrefix: jobRedisKeys(tenant, '').job,
         restored: restored === undefined ? {} : walletFields(restored),
         dropped,
       })])
@@ -167,7 +167,7 @@ function createSteps (scripts: ReturnType<typeof loadScripts>) {
     /** Rebuilds a job, or updates an existing one with its end from the journal. */
     rebuild: async (term: LeaderTerm, job: RebuiltJob): Promise<Step | 'made'> => {
       const { wallet } = moneyKeys(job.tenant)
-      const { job: record, dataKey } = jobKeys(job.tenant, job.job)
+      const { job: record, dataKey } = jobRedisKeys(job.tenant, job.job)
       const answer = await scripts.rebuild([
         wallet, record, dataKey, ...toIdempotencyKeys(job.tenant),
         cursorsKey(job.tenant, job.feed),

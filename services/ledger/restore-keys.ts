@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import type { Keys } from '../../schemas/types.ts'
 import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
 import { markErased, queueErasure } from '../jobs/erasures.ts'
-import { ERASED_IN, ERASED_UNTIL, ERASURES_KEYS, jobKeys } from '../jobs/job-record.ts'
+import { ERASED_IN, ERASED_UNTIL, ERASURES_KEYS, jobRedisKeys } from '../jobs/job-record.ts'
 import { type TombstoneTerms, parseTombstoneTerms } from '../jobs/wrapped-keys.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
@@ -90,7 +90,7 @@ async function restoreKey (
 ): Promise<boolean> {
   const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
   if (leftMs <= 0) return false
-  const { dataKey, erased } = jobKeys(tenant, job)
+  const { dataKey, erased } = jobRedisKeys(tenant, job)
   await redis.set(dataKey, wrapped, 'PX', leftMs, 'NX')
   // An old file may have the key with the short expiry from before the job was accepted.
   await redis.pexpire(dataKey, leftMs, 'GT')
@@ -132,7 +132,7 @@ async function reErase (deps: ReEraseDeps, signal: AbortSignal): Promise<void> {
   for (const erased of await erasedJobs(deps, lost, signal)) {
     signal.throwIfAborted()
     const { tenant, job, atMs } = erased
-    const { dataKey } = jobKeys(tenant, job)
+    const { dataKey } = jobRedisKeys(tenant, job)
     const hasLostKey = isLost(dataKey)
     if (!hasLostKey && !isQueueLost) continue
     if (atMs + ACCEPTED_KEY_MS > clock.now()) {

@@ -6,7 +6,7 @@ import { provision } from '../../deploy/provision.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createDemo, type DemoOrganization } from '../../services/admin/demo.ts'
 import { createClient } from '../../services/client/client.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { LEADER_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { type Balance, createOutbox, createWallet } from '../../services/money/wallet.ts'
 import { findHome, listMasters, listServers } from '../../services/runtime/platform/redis.ts'
@@ -246,7 +246,7 @@ describe('an organization that moves to another server', () => {
     await clientOf(mover).waitForEnd(id)
     await cells.shipped()
     const [before] = await balances([mover])
-    const { dataKey } = jobKeys(mover.tenant, id)
+    const { dataKey } = jobRedisKeys(mover.tenant, id)
     const key = await cells.redis.getBuffer(dataKey)
     await cells.servers.moveSlot(mover.wallet, { from, to })
     const locked = (await listCells()).filter(({ lockedTenants }) => lockedTenants > 0)

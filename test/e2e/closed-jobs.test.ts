@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
@@ -26,7 +26,7 @@ afterAll(() => further?.stop())
 
 /** Does what time does ten minutes after the close: all that expires then goes now. */
 async function forget (job: string): Promise<void> {
-  const { job: record, dataKey } = jobKeys(tenant, job)
+  const { job: record, dataKey } = jobRedisKeys(tenant, job)
   for (const key of [record, dataKey]) {
     await expect.poll(() => redis.pttl(key)).toBeGreaterThan(0)
     expect(await redis.pttl(key)).toBeLessThanOrEqual(600_000)

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { runAudit } from '../support/audit.ts'
@@ -40,7 +40,7 @@ const places = (wrapped: readonly Buffer[]) => filesOfStores(folder, wrapped)
 
 /** The wrapped key of a job, once every store has it. */
 async function wrappedKeyOf (tenant: string, job: string): Promise<Buffer> {
-  const { dataKey } = jobKeys(tenant, job)
+  const { dataKey } = jobRedisKeys(tenant, job)
   const bytes = await redis.getBuffer(dataKey) ?? Buffer.alloc(0)
   await eventually(async () => expect(places([bytes]).clickhouse).toBeGreaterThan(0))
   expect(places([bytes]).redis).toBe(1)

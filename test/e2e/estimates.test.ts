@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { sampleTenantOf, tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
@@ -23,7 +23,7 @@ async function customer () {
   const client = createClient({ apiKey: keys.live, baseUrl: environment.baseUrl })
   const tenant = sampleTenantOf(tenantOf(orgId, 'live'))
   const samples = async () => {
-    const names = await redis.keys(jobKeys(tenant, 'job_*').job)
+    const names = await redis.keys(jobRedisKeys(tenant, 'job_*').job)
     const rows = await Promise.all(names.map(async name =>
       Number(await redis.hget(name, 'totalRows'))))
     return {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
@@ -44,7 +44,7 @@ it('a promoted replica gets the writes that it lost from the journal', async () 
   const lost = await job(['+12127365001', '+12127365002'])
   const balance = await balanceOf(env, orgId)
   const isReplicated = ({ created }: typeof lost) =>
-    redis.isReplicated(jobKeys(tenantOf(orgId, 'live'), created.id).job)
+    redis.isReplicated(jobRedisKeys(tenantOf(orgId, 'live'), created.id).job)
   expect([isReplicated(before), isReplicated(lost)]).toEqual([true, false])
   await redis.loseMaster()
 

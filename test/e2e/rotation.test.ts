@@ -21,7 +21,7 @@ import {
 } from '../../services/runtime/crypto/root-keys.ts'
 import { splitJobKey } from '../../services/jobs/job-keys.ts'
 import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 
 type Settings = Readonly<Record<string, string>>
 
@@ -51,7 +51,7 @@ function rotationOf (env: Settings) {
 async function keysOfJob (
   redis: ReturnType<typeof openRedis>, orgId: string, job: string
 ): Promise<readonly [version: string, root: string]> {
-  const wrapped = await redis.getBuffer(jobKeys(`${orgId}.live`, job).dataKey)
+  const wrapped = await redis.getBuffer(jobRedisKeys(`${orgId}.live`, job).dataKey)
   const id = wrappingKeyId(splitJobKey(wrapped ?? Buffer.alloc(0)).results)
   const keys = await new OrganizationKeyStore(redis).read(orgId)
   const key = keys.find(one => one.class === 'results' && id === `results.${one.version}`)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { eraseOrganization } from '../../services/admin/erasure.ts'
 import { accepted, acceptRequest, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
@@ -65,10 +65,10 @@ describe('a claim that wants a quote alone', () => {
     const tenant = await fundedTenant()
     const before = await wallet.balance(tenant)
     await store.claim(tenant, { ...claim, quoteOnly: true })
-    expect(await redis.get(jobKeys(tenant, 'job_1').dataKey)).toBe('wrapped')
+    expect(await redis.get(jobRedisKeys(tenant, 'job_1').dataKey)).toBe('wrapped')
     const request = acceptRequest('job_1', { cacheHits: 2, maxActiveJobs: 0 })
     const refusal = { code: 'quoted', preflight: request.preflight }
-    const key = jobKeys(tenant, 'job_1').job
+    const key = jobRedisKeys(tenant, 'job_1').job
     const answer = await expectLifetime(redis, { key, ms: 120_000 }, async () =>
       await store.accept(tenant, request))
     expect(answer).toEqual({ kind: 'refused', refusal })
@@ -78,7 +78,7 @@ describe('a claim that wants a quote alone', () => {
     expect(await store.read(tenant, 'job_1')).toBeUndefined()
     expect(await wallet.balance(tenant)).toEqual(before)
     expect(await store.openJobs(tenant)).toEqual([])
-    expect(await redis.exists(jobKeys(tenant, 'job_1').dataKey)).toBe(0)
+    expect(await redis.exists(jobRedisKeys(tenant, 'job_1').dataKey)).toBe(0)
   })
 
   it('is not held up by an empty wallet, and expires like any other', async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
 import { readRowCount } from '../../services/runtime/engine/stage.ts'
 import { runAudit } from '../support/audit.ts'
@@ -48,7 +48,7 @@ describe('a letter of a running job', () => {
     const inputs = [CANARY, '+12127365001', '+12127365002']
     const { id } = await client.createJob({ service: 'phone-validation', inputs })
     // Its key is lost before any stage reads its rows, so these can't even end without a verdict.
-    const { dataKey } = jobKeys(tenant, id)
+    const { dataKey } = jobRedisKeys(tenant, id)
     const wrapped = await state.getBuffer(dataKey) ?? Buffer.alloc(0)
     await state.del(dataKey)
     await producer.send([{ topic: 'job.keys', key: id, value: null, headers: {} }])

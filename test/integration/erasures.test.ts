@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createErasures, queueErasure, requestErasure } from '../../services/jobs/erasures.ts'
 import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { parseTombstoneTerms } from '../../services/jobs/wrapped-keys.ts'
 import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
@@ -12,7 +12,7 @@ import { createManualClock, JOB, TENANT } from '../support/stage-messages.ts'
 
 /** The real time, which decides when the mark of an erasure expires. */
 const AT_MS = Date.now()
-const { dataKey, erased } = jobKeys(TENANT, JOB)
+const { dataKey, erased } = jobRedisKeys(TENANT, JOB)
 const request = { tenant: TENANT, job: JOB, cache: false }
 const { redis } = await startRedis()
 const erasures = createErasures(redis)

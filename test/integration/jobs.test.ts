@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { subscribeToJobs, OutcomeWaiter } from '../../services/jobs/job-waiter.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { redisClock } from '../../services/runtime/platform/redis.ts'
 import { createOutbox } from '../../services/money/wallet.ts'
@@ -69,7 +69,7 @@ describe('accept', () => {
     const refusal = {
       code: 'insufficient_balance', requiredMicros: 20_000, availableMicros: 19_999,
     }
-    const { job: key } = jobKeys(tenant, 'job_1')
+    const { job: key } = jobRedisKeys(tenant, 'job_1')
     const answer = await expectLifetime(redis, { key, ms: 120_000 }, async () =>
       await acceptClaimed(store, tenant, request))
     expect(answer).toEqual({ kind: 'refused', refusal })
@@ -128,7 +128,7 @@ describe('an idempotency key', () => {
     const job = await accepted(store, tenant, request)
     await store.tally(tenant, whole('job_1'))
     await store.close(tenant, 'job_1')
-    await redis.del(jobKeys(tenant, 'job_1').job)
+    await redis.del(jobRedisKeys(tenant, 'job_1').job)
     const before = await bindingOf(redis, tenant, 'key')
     const forgotten = { kind: 'refused', refusal: { code: 'expired' }, forgotten: true }
     expect(await store.refuse(tenant, 'job_1', 'expired')).toEqual(forgotten)
@@ -136,7 +136,7 @@ describe('an idempotency key', () => {
       .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
     expect(await store.tally(tenant, whole('job_1'))).toEqual({ kind: 'skip' })
     expect(await bindingOf(redis, tenant, 'key')).toEqual(before)
-    expect(await redis.exists(jobKeys(tenant, 'job_1').job)).toBe(0)
+    expect(await redis.exists(jobRedisKeys(tenant, 'job_1').job)).toBe(0)
     const again = await store.claim(tenant, claim('job_2'))
     expect(again).toEqual({ kind: 'same', job: 'job_1', acceptByMs: 0, owner: '' })
     expect(await store.claim(tenant, claim('job_2', 'other'))).toEqual({ kind: 'reused' })
@@ -178,7 +178,7 @@ describe('the states of a job', () => {
     const status = async () => (await store.read(tenant, 'job_1'))?.status
     await store.announce(tenant, 'job_1')
     expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'skip' })
-    expect(await redis.exists(jobKeys(tenant, 'job_1').job)).toBe(0)
+    expect(await redis.exists(jobRedisKeys(tenant, 'job_1').job)).toBe(0)
     await accepted(store, tenant, acceptRequest('job_1'))
     await store.announce(tenant, 'job_1')
     expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'run' })
@@ -204,7 +204,7 @@ describe('the states of a job', () => {
 describe('an entry of the outbox', () => {
   /** Returns what brings Redis back to now: it loses what it does until then. */
   const keep = async (tenant: string, job: string) => {
-    const keys = [moneyKeys(tenant).wallet, jobKeys(tenant, job).job]
+    const keys = [moneyKeys(tenant).wallet, jobRedisKeys(tenant, job).job]
     for (const key of keys) await redis.copy(key, `${key}:kept`, 'REPLACE')
     return async () => {
       for (const key of keys) {
@@ -270,7 +270,7 @@ describe('the end of a job', () => {
     expect(await store.tally(tenant, resealed))
       .toEqual({ ...last, kind: 'known', manifest: undefined })
     expect((await store.readWithManifest(tenant, 'job_1'))!.manifest).toEqual(manifest)
-    const { job } = jobKeys(tenant, 'job_1')
+    const { job } = jobRedisKeys(tenant, 'job_1')
     await expectLifetime(redis, { key: job, ms: 600_000 }, async () => {
       expect(await store.close(tenant, 'job_1')).toBe(true)
       expect(await store.close(tenant, 'job_1')).toBe(true)
@@ -441,7 +441,7 @@ describe('the waiting rows of a job', () => {
   })
 
   it('have the pace of the last minutes', async () => {
-    const { job: key } = jobKeys(TENANT, 'job_2')
+    const { job: key } = jobRedisKeys(TENANT, 'job_2')
     const record = async (answered: number, minutesLater: number) => {
       await redis.hset(key, 'freshRecords', answered - 1, 'unknownRecords', 1)
       const pace = await redis.hget(key, 'pace')
@@ -479,8 +479,8 @@ describe('the waiting rows of a job', () => {
     }
     await accepted(store, TENANT, acceptRequest('job_3'))
     await record('job_3')
-    expect(await redis.pttl(jobKeys(TENANT, 'job_3').waiting)).toBeGreaterThan(2 * 86_400_000)
-    await redis.hset(jobKeys(TENANT, 'job_3').job, 'ended', '1')
+    expect(await redis.pttl(jobRedisKeys(TENANT, 'job_3').waiting)).toBeGreaterThan(2 * 86_400_000)
+    await redis.hset(jobRedisKeys(TENANT, 'job_3').job, 'ended', '1')
     expect(await store.close(TENANT, 'job_3')).toBe(true)
     expect(await store.waitingRows(TENANT, 'job_3')).toBeUndefined()
     for (const job of ['job_3', 'job_of_a_lost_redis']) {
@@ -493,7 +493,7 @@ describe('the waiting rows of a job', () => {
 describe('data keys', () => {
   it('are wrapped, and last three days from the claim on', async () => {
     const tenant = await fundedTenant()
-    const { dataKey } = jobKeys(tenant, 'job_1')
+    const { dataKey } = jobRedisKeys(tenant, 'job_1')
     const { key, wrapped } = await jobKeysOf({ redis }).create(tenant, 'job_1')
     await expectLifetime(redis, { key: dataKey, ms: 72 * 3_600_000 }, async () =>
       await acceptClaimed(store, tenant, { ...acceptRequest('job_1'), wrappedKey: wrapped }))
@@ -501,14 +501,14 @@ describe('data keys', () => {
     expect(wrapped.includes(key)).toBe(false)
     const other = jobKeysOf({ redis })
     expect(await other.get(tenant, 'job_1')).toEqual(key)
-    await redis.copy(dataKey, jobKeys(tenant, 'job_2').dataKey)
+    await redis.copy(dataKey, jobRedisKeys(tenant, 'job_2').dataKey)
     await expect(other.get(tenant, 'job_2')).rejects.toThrow('decryption failed')
   })
 
   it('are deleted by a refusal', async () => {
     const tenant = await fundedTenant(1)
     for (const job of ['job_1', 'job_2']) {
-      const { dataKey } = jobKeys(tenant, job)
+      const { dataKey } = jobRedisKeys(tenant, job)
       await store.claim(tenant, jobClaim(job))
       expect(await redis.exists(dataKey)).toBe(1)
       if (job === 'job_1') await store.refuse(tenant, job, 'internal')

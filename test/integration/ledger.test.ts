@@ -2,7 +2,7 @@ import { Kafka, logLevel } from 'kafkajs'
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { createBacklog, Owners, Takeover } from '../../services/ledger/takeover.ts'
@@ -50,7 +50,7 @@ async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () 
     wrappedKey: (await keys.create(tenant, job)).wrapped,
   })
   expect(accepted.kind).toBe('accepted')
-  await lose(jobKeys(tenant, job).dataKey)
+  await lose(jobRedisKeys(tenant, job).dataKey)
   const repositories = createRepositories({ ...connected, messageCodec })
   const takeover = new Takeover({
     ...repositories,

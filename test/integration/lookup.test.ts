@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { accountKey } from '../../services/accounts/records.ts'
 import { redisRecordCache } from '../../services/cache/cache.ts'
 import { NO_BATCH } from '../../services/jobs/results/block.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { lookupConfig } from '../../services/lookup/config.ts'
 import type { LookupDeps } from '../../services/lookup/decide.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
@@ -257,7 +257,7 @@ describe('lookup', () => {
       await store.refuse(refused.tenant, refused.job, 'internal')
       const closed = await setUp()
       await closed.accept([A])
-      await redis.hset(jobKeys(closed.tenant, closed.job).job, { ended: '1', closed: '1' })
+      await redis.hset(jobRedisKeys(closed.tenant, closed.job).job, { ended: '1', closed: '1' })
       const policy = async () => ({ freshnessMs: 0, maxActiveJobs: 10, isErased: true })
       const erased = await setUp({ policy })
       const late = await setUp({ acceptWithinMs: 1 })
@@ -373,8 +373,8 @@ describe('held chunks of a job that is never complete', () => {
     const other = await setUp({ acceptWithinMs: 1 })
     const [broken, chunk] = [chunks([A, B])[0]!, other.chunks([A, B])[0]!]
     await stage.decide([broken, chunk])
-    await redis.del(jobKeys(tenant, job).job)
-    await redis.set(jobKeys(tenant, job).job, 'no job')
+    await redis.del(jobRedisKeys(tenant, job).job)
+    await redis.set(jobRedisKeys(tenant, job).job, 'no job')
     clock.advance(1_000)
     expect(await stage.flushHeld(placeOf(chunk))).toEqual([
       { completes: [broken], emits: [], dead: expect.stringContaining('WRONGTYPE') },
@@ -553,7 +553,7 @@ describe('a job that cannot be decided', () => {
   it('leaves the rows of a rebuilt job to batches that may be in progress', async () => {
     const { stage, chunks, accept, tenant, job } = await setUp()
     await accept([A])
-    await redis.hset(jobKeys(tenant, job).job, { rebuilt: '1' })
+    await redis.hset(jobRedisKeys(tenant, job).job, { rebuilt: '1' })
     const [decision] = await stage.decide(chunks([A]).map(unreadable))
     expect(blocksIn(decision).map(({ value }) => rowsOf(value.finished))).toEqual([[]])
   })
@@ -573,7 +573,7 @@ describe('a dead chunk', () => {
       const [block] = blocksIn({ emits: await stage.resolveDead(headers(1)) })
       expect(block?.value).toMatchObject({ chunk: 1, firstRow: 1, rows: 1, inputs: true })
       expect(rowsOf(block!.value.unknown)).toEqual([0])
-      const record = jobKeys(tenant, job).job
+      const record = jobRedisKeys(tenant, job).job
       for (const field of ['announced', 'rebuilt', 'closed']) {
         await redis.hset(record, { [field]: '1' })
         expect(await stage.resolveDead(headers(1))).toEqual([])

@@ -5,7 +5,7 @@ import { freePort } from '../../deploy/local/ports.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import { ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { moneyKeys, TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { PAUSED_KEY } from '../../services/runtime/engine/pause.ts'
@@ -123,7 +123,7 @@ describe('the open jobs', () => {
     await store.announce('org_1.live', 'job_1')
     const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: [0] })
     await store.tally('org_1.live', block)
-    await redis.del(jobKeys('org_12.live', 'job_3').job)
+    await redis.del(jobRedisKeys('org_12.live', 'job_3').job)
     expect(await idsIn('jobs')).toEqual(['job_2', 'job_3', 'job_1'])
     expect(await idsIn('jobs --tenant org_1')).toEqual(['job_2', 'job_1'])
     expect(await idsIn('jobs --tenant org_1.live')).toEqual(['job_1'])

@@ -1,7 +1,7 @@
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { FENCE_KEY } from '../../services/money/redis-keys.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../../services/money/redis-keys.ts'
@@ -76,7 +76,7 @@ async function eraseNow (job: string): Promise<void> {
 
 /** Whether Redis has the data key of a job. */
 async function hasDataKey (job: string): Promise<boolean> {
-  return await environment.redis.exists(jobKeys(environment.tenant, job).dataKey) === 1
+  return await environment.redis.exists(jobRedisKeys(environment.tenant, job).dataKey) === 1
 }
 
 describe('the state Redis', () => {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { EventType } from '../../schemas/api/webhooks.ts'
 import { createBlock } from '../../services/jobs/results/block.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { createOutbox } from '../../services/money/wallet.ts'
 import { RefusedRowsError } from '../../services/runtime/platform/clickhouse.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
@@ -283,7 +283,7 @@ describe('settle, while small jobs end in close succession', () => {
     await stage.decide([b!.block])
     await stage.decide([{ ...c!.block, raw: { ...c!.block.raw, offset: 2n } }])
     clock.advance(501)
-    const key = jobKeys(TENANT, b!.job).job
+    const key = jobRedisKeys(TENANT, b!.job).job
     await redis.multi().rename(key, `${key}:aside`).set(key, 'no job').exec()
     expect(jobsIn(await stage.flushHeld(PARTITION))).toEqual([c!.job])
     const decisions = await stage.flushHeld(PARTITION)
@@ -296,7 +296,7 @@ describe('settle, while small jobs end in close succession', () => {
     const { stage } = startStage()
     const [a, b] = await wholeJobs(2)
     const good = { ...a!.block, raw: { ...a!.block.raw, offset: 2n } }
-    const key = jobKeys(TENANT, b!.job).job
+    const key = jobRedisKeys(TENANT, b!.job).job
     await redis.multi().rename(key, `${key}:aside`).set(key, 'no job').exec()
     expect(await stage.decide([b!.block, good])).toEqual([])
     expect(offsetsIn(await stage.flushHeld(PARTITION)))

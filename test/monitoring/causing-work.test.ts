@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { accountKey } from '../../services/accounts/records.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createKafkaBus } from '../../services/runtime/kafka/kafka-bus.ts'
 import type { MessageMac } from '../../services/runtime/crypto/mac.ts'
@@ -86,7 +86,7 @@ describe('an alert fires, and ends with its cause', () => {
     const { orgId, services, baseUrl, keys, breaches } = environment
     await vendor.behave('slow')
     const id = await start('whatsapp', { rows: 1_000 })
-    const key = jobKeys(`${orgId}.live`, id).job
+    const key = jobRedisKeys(`${orgId}.live`, id).job
     await eventually(async () => expect(await redis.hget(key, 'status')).toBe('verifying'))
     await redis.multi().rename(key, `${key}:aside`).set(key, 'no job').exec()
     const answer = await fetch(`${baseUrl}/jobs/${id}`, {

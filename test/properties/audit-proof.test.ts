@@ -7,7 +7,7 @@ import { post, ZERO_AMOUNTS } from '../../services/money/prices.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { CHAIN_START, extendChain } from '../../services/money/journal.ts'
 import { audit, readSettledState } from '../../services/admin/audit/audit.ts'
-import { jobKeys, toRecord } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys, toRecord } from '../../services/jobs/job-record.ts'
 import { auditIncrementally } from '../../services/admin/audit/incremental.ts'
 import { auditTable } from '../../services/admin/audit/report.ts'
 import { startRedis } from '../support/redis/redis.ts'
@@ -315,7 +315,7 @@ it('an audit waits for jobs whose end Redis has lost and the journal has', async
   const tenant = `org_${++tenants}.live`
   const { wallet } = moneyKeys(tenant)
   const job = endedJob({ tenant, ended: false, closed: false })
-  const { job: record } = jobKeys(tenant, job.id)
+  const { job: record } = jobRedisKeys(tenant, job.id)
   await redis.hset(wallet, `open:${job.id}`, nowMs)
   await redis.hset(record, ...toRecord(job), 'journaledSettleSeq', '2')
   const deps = partsOf({ entries: [], jobs: [], forged: [], late: [], wallet: NO_MONEY })

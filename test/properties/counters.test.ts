@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { type JobBody, ROW_COUNTERS } from '../../schemas/api/job.ts'
 import type { TallyBlock } from '../../services/jobs/job.ts'
 import { jobBody } from '../../services/jobs/job-view.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { countBits, indexes } from '../../services/runtime/platform/bitmap.ts'
 import { accepted } from '../support/jobs.ts'
 import {
@@ -72,7 +72,7 @@ class Story {
   /** Redis lost a running job: it is made again, and its blocks are counted again. */
   async #recount (): Promise<void> {
     if ((await store.read(this.tenant, 'job_1'))!.ended) return
-    await redis.del(jobKeys(this.tenant, 'job_1').job)
+    await redis.del(jobRedisKeys(this.tenant, 'job_1').job)
     await this.accept()
     for (const block of this.#delivered) await this.tally(block, { recount: true })
   }

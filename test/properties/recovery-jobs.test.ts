@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Attempt } from '../../services/webhooks/deliveries.ts'
 import { deriveEventId } from '../../services/webhooks/event.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { MissingOrganizationKeyError } from '../../services/runtime/crypto/key-ring.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
@@ -59,7 +59,7 @@ it('a running job is the one that was accepted, before anything of it was counte
     feed,
   }))
   await scenario.ship(false)
-  const recordOf = async () => await redis.hgetall(jobKeys(TENANT, 'job_1').job)
+  const recordOf = async () => await redis.hgetall(jobRedisKeys(TENANT, 'job_1').job)
   // The claim is not in the journal.
   const {
     claimedAt: _, claimedIn: _in, fingerprint: _print, owner: _owner, quoteOnly: _quote, ...before
@@ -247,7 +247,7 @@ describe('a job that is archived', () => {
     expect(await scenario.store.read(TENANT, 'job_1'))
       .toEqual({ ...before, updatedAtMs: expect.any(Number) as number })
     expect([await scenario.store.openJobs(TENANT), await slots()]).toEqual([[], '0'])
-    expect(await redis.pttl(jobKeys(TENANT, 'job_1').job)).toBeLessThanOrEqual(600_000)
+    expect(await redis.pttl(jobRedisKeys(TENANT, 'job_1').job)).toBeLessThanOrEqual(600_000)
     // The bus may bring a message twice; the repetition says the same.
     expect(Math.sign(environment.bus.messages('jobs.settled').length - announced)).toBe(times)
     expect(events().size).toBe(1)
@@ -257,7 +257,7 @@ describe('a job that is archived', () => {
     await settled('job_1')
     await scenario.archive('job_1', true)
     await scenario.ship(false)
-    await redis.del(jobKeys(TENANT, 'job_1').job)
+    await redis.del(jobRedisKeys(TENANT, 'job_1').job)
     const announced = environment.bus.messages('jobs.settled').length
     await endRun(redis)
     await runLedger(environment.deps)

@@ -3,7 +3,9 @@ import type { Keys } from '../../schemas/types.ts'
 import { createCursors } from '../../services/feed/replay-guard.ts'
 import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
 import { createErasures } from '../../services/jobs/erasures.ts'
-import { ERASED_IN, ERASED_UNTIL, ERASURES_KEYS, jobKeys } from '../../services/jobs/job-record.ts'
+import {
+  ERASED_IN, ERASED_UNTIL, ERASURES_KEYS, jobRedisKeys,
+} from '../../services/jobs/job-record.ts'
 import { globalKey, listServers } from '../../services/runtime/platform/redis.ts'
 import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
@@ -76,7 +78,7 @@ describe('the cursors of feeds', () => {
 })
 
 describe('the data keys of jobs', () => {
-  const dataKey = (job: string) => jobKeys(TENANT, job).dataKey
+  const dataKey = (job: string) => jobRedisKeys(TENANT, job).dataKey
   async function put (job: string, key: Omit<Keys, 'job'> | null): Promise<void> {
     const value = key === null ? null : await codec.encode('job.keys-value', { job, ...key })
     await environment.bus.producer('ingest')
@@ -116,7 +118,7 @@ describe('the data keys of jobs', () => {
     expect(await run({ clock: { now: () => Date.now() + ACCEPTED_KEY_MS - 60_000 } })).toBe('one')
     const erasing = changing({
       pexpire: async (key: string, ...more: [number, 'GT']) => {
-        await redis.set(jobKeys(TENANT, 'job_1').erased, '1')
+        await redis.set(jobRedisKeys(TENANT, 'job_1').erased, '1')
         return await redis.pexpire(key, ...more)
       },
     })
@@ -145,7 +147,7 @@ describe('the data keys of jobs', () => {
 })
 
 describe('jobs that were erased on demand', () => {
-  const { dataKey, erased } = jobKeys(TENANT, 'job_1')
+  const { dataKey, erased } = jobRedisKeys(TENANT, 'job_1')
   const write = async (job: string, value: Buffer | null, more = {}) => {
     const headers = { tenant: TENANT, job, ...more }
     await environment.bus.producer('any').send([{ topic: 'job.keys', key: job, value, headers }])
@@ -156,7 +158,7 @@ describe('jobs that were erased on demand', () => {
   async function withOldFile () {
     for (const job of ['job_1', 'job_2']) {
       await write(job, await bytes(job))
-      await redis.set(jobKeys(TENANT, job).dataKey, `key of ${job}`, 'PX', 3_600_000)
+      await redis.set(jobRedisKeys(TENANT, job).dataKey, `key of ${job}`, 'PX', 3_600_000)
       await scenario.accept(job, 1)
     }
     await scenario.ship(false)
@@ -169,8 +171,8 @@ describe('jobs that were erased on demand', () => {
   }
   const existing = async () => [
     await redis.exists(dataKey), await redis.exists(erased),
-    await redis.exists(jobKeys(TENANT, 'job_2').dataKey),
-    await redis.exists(jobKeys(TENANT, 'job_2').erased),
+    await redis.exists(jobRedisKeys(TENANT, 'job_2').dataKey),
+    await redis.exists(jobRedisKeys(TENANT, 'job_2').erased),
   ]
 
   it('stay erased when Redis restores an older file, and are marked as erased', async () => {
@@ -227,7 +229,7 @@ describe('jobs that were erased on demand', () => {
     await write('job_1', await bytes('job_1'))
     await write('job_2', null)
     await write('job_3', null, { tenant: undefined })
-    await redis.set(jobKeys(TENANT, 'job_2').erased, 'done:1')
+    await redis.set(jobRedisKeys(TENANT, 'job_2').erased, 'done:1')
     await runLedger(environment.deps)
     expect(await erasures.requested(10)).toEqual([{ tenant: TENANT, job: 'job_1', cache: true }])
     expect(await redis.zscore(ERASURES_KEYS.requested, `${TENANT} job_1 cache`)).toBe(String(atMs))

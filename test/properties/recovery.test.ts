@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import {
   ACTIVE_KEY, RECOUNTING_KEY, TENANTS_KEY, moneyKeys,
@@ -81,8 +81,10 @@ async function checkRecovered (
 /** Jobs whose money is reserved. */
 async function runningIn (scenario: Scenario): Promise<readonly string[]> {
   const open = await scenario.store.openJobs(TENANT)
-  const records = await Promise.all(open.map(async ({ job }) =>
-    [job, ...await redis.hmget(jobKeys(TENANT, job).job, 'ended', 'journaledSettleSeq')] as const))
+  const records = await Promise.all(open.map(async ({ job }) => {
+    const record = jobRedisKeys(TENANT, job).job
+    return [job, ...await redis.hmget(record, 'ended', 'journaledSettleSeq')] as const
+  }))
   return records.filter(([, ended, settled]) => ended === '0' && settled === null)
     .map(([job]) => job).toSorted()
 }

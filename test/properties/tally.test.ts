@@ -7,7 +7,7 @@ import { has } from '../../services/runtime/platform/bitmap.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { jobBody } from '../../services/jobs/job-view.ts'
 import type { Outcome } from '../../services/jobs/job.ts'
-import { jobKeys } from '../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { eventually } from '../support/eventually.ts'
 import { acceptClaimed, accepted, acceptRequest, blockOf, jobClaim, upTo } from '../support/jobs.ts'
@@ -271,7 +271,7 @@ describe('requests that race', () => {
       expect(next.kind).toBe('new')
     })
     expect(await Promise.all(['job_old', 'job_new'].map(job =>
-      redis.exists(jobKeys(tenant, job).dataKey)))).toEqual([0, 1])
+      redis.exists(jobRedisKeys(tenant, job).dataKey)))).toEqual([0, 1])
     const late = acceptRequest(
       'job_old', { idempotencyKey: 'key', acceptByMs: old.acceptByMs + 60_000 }
     )

@@ -12,7 +12,7 @@ import {
   type AuditReport, type FoundBreach, joinMissingKeys, type TenantBreaches, type TenantReport,
 } from './report.ts'
 import type { Job } from '../../jobs/job.ts'
-import { jobKeys } from '../../jobs/job-record.ts'
+import { jobRedisKeys } from '../../jobs/job-record.ts'
 import type { Archive, ArchivedJob } from '../../jobs/results/archive.ts'
 import type { Results } from '../../jobs/results/results.ts'
 import { createJobStore } from '../../jobs/store.ts'
@@ -228,7 +228,7 @@ async function auditResults (
 
 /** Whether the job was erased, or its organization: nothing can read its results. */
 async function areErased (redis: RedisClient, { tenant, id }: Job): Promise<boolean> {
-  return await redis.exists(jobKeys(tenant, id).erased) === 1 ||
+  return await redis.exists(jobRedisKeys(tenant, id).erased) === 1 ||
     await isMarkedErased(redis, parseTenant(tenant).orgId)
 }
 
@@ -316,7 +316,7 @@ async function areClosed (
 ): Promise<boolean> {
   const store = createJobStore(redis)
   const areOver = await Promise.all(openJobs.map(async ({ id, ended }) => {
-    const { job: record } = jobKeys(tenant, id)
+    const { job: record } = jobRedisKeys(tenant, id)
     if (!ended && await redis.hexists(record, 'journaledSettleSeq') === 0) return true
     const job = await store.read(tenant, id)
     return job === undefined || job.closed

@@ -12,7 +12,7 @@ import type { Job } from '../../../services/jobs/job.ts'
 import { CHUNK_ROWS, createSubmitter } from '../../../services/jobs/submit.ts'
 import { createEmitter, type Emitter } from '../../../services/runtime/engine/stage.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { createTopics, withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../../../services/runtime/crypto/mac.ts'
@@ -266,7 +266,7 @@ async function connectSealedHop (env: Env, inputs: readonly string[]): Promise<H
         tokenVersion,
         createKey: async (of, id) => {
           const dataKey = await newKeys.create(of, id)
-          await redis.set(jobKeys(of, id).dataKey, dataKey.wrapped, 'PX', KEY_TTL_MS)
+          await redis.set(jobRedisKeys(of, id).dataKey, dataKey.wrapped, 'PX', KEY_TTL_MS)
           return dataKey
         },
       }, tenant, inputs)

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { newJobId } from '../../../services/jobs/job.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { createJobStore, type JobStore } from '../../../services/jobs/store.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
 import { openRedis } from '../../support/redis/open-redis.ts'
@@ -94,7 +94,7 @@ async function runJob (store: JobStore, redis: Redis, tenant: string): Promise<v
     apiKey: 'bench',
   })
   if (claim.kind !== 'new') throw new Error(`a new idempotency key was answered "${claim.kind}"`)
-  await redis.getBuffer(jobKeys(tenant, job).dataKey)
+  await redis.getBuffer(jobRedisKeys(tenant, job).dataKey)
   const { acceptByMs } = claim
   const request = acceptRequest(job, {
     freshChecks: 1, idempotencyKey, acceptByMs, maxActiveJobs: 1_000_000,

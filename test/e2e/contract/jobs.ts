@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { JobStatusResource } from '../../../services/client/client.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { verdictsOf } from '../../support/stacks/environment.ts'
 import {
@@ -172,7 +172,7 @@ describe('a job with a deadline', () => {
       expect(waiting).toBeNull()
       const lastDueMs = Date.parse(after(createdAt, 30))
       const batch = JSON.stringify({ reasons: { greylisted: 2 }, lastDueMs })
-      await shared().redis.hset(jobKeys(live.tenant, id).waiting, '0:0', batch)
+      await shared().redis.hset(jobRedisKeys(live.tenant, id).waiting, '0:0', batch)
       const expected = {
         rows: 2, reasons: { greylisted: 2 }, estimatedEndAt: after(createdAt, 30),
       }

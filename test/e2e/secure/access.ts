@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { provision } from '../../../deploy/provision.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { createClient } from '../../../services/client/client.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/admin.ts'
 import {
   toKafkaConnection, toKafkaOptions, kafkaErrorType,
@@ -176,7 +176,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
     const { id } = await client.createJob({
       service: 'phone-validation', inputs: ['+1 212 736 5000'],
     })
-    const { dataKey } = jobKeys(tenantOf(orgId, 'test'), id)
+    const { dataKey } = jobRedisKeys(tenantOf(orgId, 'test'), id)
     expect(await redis.del(dataKey)).toBe(1)
     await redis.multi().set('one', 'kept').set('other', 'kept').exec()
     secure.stack.parts.find(({ spec }) => spec.name === 'redis-state')?.kill('SIGKILL')

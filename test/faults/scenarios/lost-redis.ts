@@ -1,7 +1,7 @@
 import { cpSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { createOutbox } from '../../../services/money/wallet.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { connectRedis, type RedisClient } from '../../../services/runtime/platform/redis.ts'
@@ -206,7 +206,7 @@ const promoted: Fault = {
     await load.untilEnded(full ? 12 : 3)
     await untilShipped(scene)
     const lacked = log.promised.filter(({ id, acceptedAtMs }) =>
-      acceptedAtMs > cutMs && !watched.isReplicated(jobKeys(tenantOfScene(scene), id).job))
+      acceptedAtMs > cutMs && !watched.isReplicated(jobRedisKeys(tenantOfScene(scene), id).job))
     const recoveryMs = await lose(scene, watched.loseMaster)
     const doubled = await topUpAgain(scene)
     const { note, breaches = [] } = await outputOf(scene, [recoveryMs])

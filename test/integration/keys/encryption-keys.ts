@@ -9,7 +9,7 @@ import { accountKey } from '../../../services/accounts/records.ts'
 import { readRootId } from '../../../services/runtime/crypto/root-keys.ts'
 import { createJobKeyEraser } from '../../../services/jobs/erasures.ts'
 import { keysInTopic } from '../../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { TENANTS_KEY } from '../../../services/money/redis-keys.ts'
 import { toTombstone, wrappedInRedis, wrappedInTopic } from '../../../services/jobs/wrapped-keys.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
@@ -235,7 +235,8 @@ describe('the key of an organization', () => {
       [true, 'results.2'], [false, 'results.1'],
     ]))
     expect(copied.filter(({ tenant }) => tenant.startsWith(org))).toHaveLength(2)
-    expect(await redis.pttl(jobKeys(`${org}.live`, 'job_1').dataKey)).toBeGreaterThan(3_000_000)
+    expect(await redis.pttl(jobRedisKeys(`${org}.live`, 'job_1').dataKey))
+      .toBeGreaterThan(3_000_000)
   })
 
   it('is kept while a process may use it, and is deleted from the topic first', async () => {
@@ -326,9 +327,9 @@ describe('the key of an organization', () => {
 
   it('is not guessed from bytes that were never wrapped', async () => {
     const { rotation } = processWith(rootsOf(1, 2))
-    await redis.set(jobKeys('org_9.live', 'job_broken').dataKey, Buffer.of(0))
+    await redis.set(jobRedisKeys('org_9.live', 'job_broken').dataKey, Buffer.of(0))
     expect((await listKeys(rotation)).broken).toBe(1)
-    await redis.del(jobKeys('org_9.live', 'job_broken').dataKey)
+    await redis.del(jobRedisKeys('org_9.live', 'job_broken').dataKey)
   })
 })
 

@@ -5,7 +5,7 @@ import { indexKeysIn } from '../../../services/accounts/records.ts'
 import { countTenantRecords, redisRecordCache } from '../../../services/cache/cache.ts'
 import type { Stores } from '../../../services/admin/deps.ts'
 import { eraseJobs } from '../../../services/admin/erasure.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { createJobStore } from '../../../services/jobs/store.ts'
 import { toTombstone } from '../../../services/jobs/wrapped-keys.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
@@ -100,7 +100,7 @@ it('jobs are erased after their end, once no process has their keys in memory', 
   const erase = (waitMs: number) => eraseJobs({
     ...stores as unknown as Stores,
     sleep: async ms => {
-      const hasKey = await redis.exists(jobKeys(tenant, 'job_e1').dataKey) === 1
+      const hasKey = await redis.exists(jobRedisKeys(tenant, 'job_e1').dataKey) === 1
       steps.push(`${Math.ceil(ms / 1_000)} s ${hasKey ? 'with' : 'without'} the key`)
       for (const job of ['job_e1', 'job_e2']) {
         const block = blockOf({ job, chunkRows: 10, inputs: true }, { cancelled: upTo(10) })
@@ -128,7 +128,7 @@ it('jobs are erased after their end, once no process has their keys in memory', 
   })))
   expect(steps).toEqual(['1 s with the key', '5 s without the key'])
   expect((await store.read(other, 'job_e3'))?.status).toBe('queued')
-  await redis.del(jobKeys(other, 'job_e3').dataKey)
+  await redis.del(jobRedisKeys(other, 'job_e3').dataKey)
 })
 
 it('jobs whose keys brokers have not deleted yet are left to a repetition', async () => {

@@ -1,7 +1,7 @@
 import type { Incoming, Stage } from '../../../services/runtime/engine/stage.ts'
 import { redisRecordCache } from '../../../services/cache/cache.ts'
 import type { ProviderName } from '../../../services/jobs/checks.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
 import { Checker } from '../../../services/verify/checker.ts'
@@ -73,7 +73,7 @@ export async function startVerify () {
       close: () => store.close(tenant, job),
       /** What waits of its verification batches, by `<chunk>:<batch>`. */
       waiting: async (): Promise<Readonly<Record<string, unknown>>> => {
-        const batches = Object.entries(await redis.hgetall(jobKeys(tenant, job).waiting))
+        const batches = Object.entries(await redis.hgetall(jobRedisKeys(tenant, job).waiting))
         return Object.fromEntries(batches.map(([name, text]) => [name, JSON.parse(text)]))
       },
     }

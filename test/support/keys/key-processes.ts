@@ -8,7 +8,7 @@ import { createPeople } from '../../../services/accounts/people.ts'
 import { eraseOrganization } from '../../../services/admin/erasure.ts'
 import { type RotationDeps, rotationDeps } from '../../../services/admin/key-rotation.ts'
 import { createJobKeys, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { createTenants } from '../../../services/money/wallet.ts'
 import { createRootKeys, type RootKeys } from '../../../services/runtime/crypto/root-keys.ts'
 import { KEY_CLASSES, type KeyClass } from '../../../services/topology.ts'
@@ -84,7 +84,7 @@ export async function makeJob (
   job: string, tenant: string, { newJobKeys }: Pick<Process, 'newJobKeys'>
 ): Promise<Buffer> {
   const { key, wrapped } = await newJobKeys.create(tenant, job)
-  await redis.set(jobKeys(tenant, job).dataKey, wrapped, 'PX', 3_600_000)
+  await redis.set(jobRedisKeys(tenant, job).dataKey, wrapped, 'PX', 3_600_000)
   const value = await codec.encode('job.keys-value', { tenant, job, wrapped })
   await producer.send([{ topic: 'job.keys', key: job, value, headers: {} }])
   copied.push({ tenant, job, wrapped, createdMs: 0 })

@@ -4,7 +4,7 @@ import { newJobId } from '../../../services/jobs/job.ts'
 import {
   createNewJobKeys, JobKeyLostError, keysInTopic, openJobKey,
 } from '../../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'
@@ -46,7 +46,7 @@ describe('the wrapped key of a job that Redis has forgotten', () => {
     const job = newJobId(requestedAtMs)
     const { key, wrapped } = await jobKeysOf({ redis }).create(tenant, job)
     const state = { searches: 0 }
-    const erase = async () => await redis.set(jobKeys(tenant, job).erased, '1')
+    const erase = async () => await redis.set(jobRedisKeys(tenant, job).erased, '1')
     const findClosed = async () => {
       state.searches += 1
       if (isErasedMeanwhile) await erase()
@@ -73,7 +73,7 @@ describe('the wrapped key of a job that Redis has forgotten', () => {
 })
 
 describe('a wrapped key that Redis has with broken bytes', () => {
-  const { dataKey, erased } = jobKeys(tenant, 'job_1')
+  const { dataKey, erased } = jobRedisKeys(tenant, 'job_1')
   /** The keys of a job, with what the topic has of it. */
   const keysWith = (inTopic: Buffer | undefined, isRunning = true) => {
     const restore = vi.fn(async () => inTopic)

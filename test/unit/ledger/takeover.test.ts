@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { toTallyBlock } from '../../../services/jobs/results/block.ts'
 import { storeBlock } from '../../../services/jobs/results/finish-job.ts'
@@ -93,7 +93,7 @@ function setUp ({ isOwned = false, waits = false } = {}) {
     await count(0, 3)
     if (isEnded) await count(1, 2)
     await redis.hset(moneyKeys(TENANT).wallet, `open:${JOB}`, clock.now() - idleMs)
-    await redis.hset(jobKeys(TENANT, JOB).job, 'updatedAtMs', clock.now() - rowsIdleMs)
+    await redis.hset(jobRedisKeys(TENANT, JOB).job, 'updatedAtMs', clock.now() - rowsIdleMs)
     if (dueInMs === undefined) return
     const waiting = { reasons: { greylisted: 1 }, lastDueMs: clock.now() + dueInMs }
     await store.recordWaiting({ tenant: TENANT, job: JOB, batch: { chunk: 0, batch: 0 }, waiting })
