@@ -72,144 +72,138 @@ describe('an entry of the money journal that no service wrote', () => {
   })
 })
 
-describe('a snapshot of a wallet that no service wrote', () => {
-  it('gives no money to a Redis that has lost everything', async () => {
-    await runJob()
-    await environment.shipped()
-    await untilConsumed(environment.env)
-    const before = await balance()
-    const gift = 500_000_000_000
-    const value = await codec.encode('wallet.snapshots-value', {
-      ...before,
-      tenant: environment.tenant,
-      at: Date.now(),
-      availableMicros: before.availableMicros + gift,
-      fundedMicros: before.fundedMicros + gift,
-      open: [],
-      posted: [],
-      from: [0, 0],
-    })
-    const headers = { tenant: environment.tenant }
-    const snapshot =
-      { topic: 'wallet.snapshots', key: Buffer.from(environment.tenant), value, headers }
-    const known = await forged('wallet.snapshots')
-    await adversary.send([snapshot, signedByAdversary(snapshot)])
-    await environment.services.setScale({ lookup: 0, settle: 0 })
-    await environment.restart(emptyFolder)
-    await environment.services.setScale({})
-    await environment.unlocked()
-    expect(await balance()).toEqual(before)
-    expect(await forged('wallet.snapshots')).toBeGreaterThanOrEqual(known + 2)
-    expect(await runJob()).toMatchObject({ status: 'completed' })
-    await expectSound()
+it('a snapshot of a wallet that no service wrote ' +
+  'gives no money to a Redis that has lost everything', async () => {
+  await runJob()
+  await environment.shipped()
+  await untilConsumed(environment.env)
+  const before = await balance()
+  const gift = 500_000_000_000
+  const value = await codec.encode('wallet.snapshots-value', {
+    ...before,
+    tenant: environment.tenant,
+    at: Date.now(),
+    availableMicros: before.availableMicros + gift,
+    fundedMicros: before.fundedMicros + gift,
+    open: [],
+    posted: [],
+    from: [0, 0],
   })
+  const headers = { tenant: environment.tenant }
+  const snapshot =
+    { topic: 'wallet.snapshots', key: Buffer.from(environment.tenant), value, headers }
+  const known = await forged('wallet.snapshots')
+  await adversary.send([snapshot, signedByAdversary(snapshot)])
+  await environment.services.setScale({ lookup: 0, settle: 0 })
+  await environment.restart(emptyFolder)
+  await environment.services.setScale({})
+  await environment.unlocked()
+  expect(await balance()).toEqual(before)
+  expect(await forged('wallet.snapshots')).toBeGreaterThanOrEqual(known + 2)
+  expect(await runJob()).toMatchObject({ status: 'completed' })
+  await expectSound()
 })
 
-describe('in the topic of data keys', () => {
-  it('an unsigned tombstone erases nothing, and garbage stops nothing', async () => {
-    const { id } = await runJob()
-    const results = await environment.client().results(id)
-    const headers = { tenant: environment.tenant, job: id }
-    const of = { topic: 'job.keys', key: Buffer.from(id), headers }
-    await adversary.send([
-      { ...of, value: null }, signedByAdversary({ ...of, value: null }),
-      { ...of, value: Buffer.from([7]) },
-    ])
-    await environment.shipped()
-    await environment.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
-    await environment.restart(emptyFolder)
-    await environment.services.setScale({})
-    await environment.unlocked()
-    expect(await environment.client().results(id)).toBe(results)
+it('in the topic of data keys, ' +
+  'an unsigned tombstone erases nothing, and garbage stops nothing', async () => {
+  const { id } = await runJob()
+  const results = await environment.client().results(id)
+  const headers = { tenant: environment.tenant, job: id }
+  const of = { topic: 'job.keys', key: Buffer.from(id), headers }
+  await adversary.send([
+    { ...of, value: null }, signedByAdversary({ ...of, value: null }),
+    { ...of, value: Buffer.from([7]) },
+  ])
+  await environment.shipped()
+  await environment.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
+  await environment.restart(emptyFolder)
+  await environment.services.setScale({})
+  await environment.unlocked()
+  expect(await environment.client().results(id)).toBe(results)
+})
+
+it('in the topic of accounts, a forged or replayed record restores no revoked key', async () => {
+  const { orgId } = environment.demo
+  const secret = await withWorkspace(environment.env, async ({ apiKeys, accounts }) => {
+    const key = await apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
+    expect(await accounts.areShipped()).toBe(true)
+    await apiKeys.revoke(orgId, key.id)
+    expect(await accounts.areShipped()).toBe(true)
+    return key.secret
   })
+  const name = `key:${hashSecret(secret)}`
+  const records = (await adversary.capture('accounts')).filter(({ key }) => String(key) === name)
+  const [working, revoked] = [records[0]!, records.at(-1)!]
+  const newer = await adversary.changed(revoked, account => ({
+    ...account,
+    revision: 9,
+    fields: (account.fields as { name: string }[]).filter(field => field.name !== 'revokedAt'),
+  }))
+  await adversary.send([newer, signedByAdversary(newer), working])
+  await environment.shipped()
+  await environment.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
+  await environment.restart(emptyFolder)
+  await environment.services.setScale({})
+  await environment.unlocked()
+  await expect(environment.client({ apiKey: secret, retries: 0 }).balance()).rejects
+    .toMatchObject({ status: 401, code: 'revoked_key' })
+  expect(await forged('accounts')).toBeGreaterThanOrEqual(2)
 })
 
-describe('in the topic of accounts', () => {
-  it('a forged or replayed record restores no revoked key', async () => {
-    const { orgId } = environment.demo
-    const secret = await withWorkspace(environment.env, async ({ apiKeys, accounts }) => {
-      const key = await apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
-      expect(await accounts.areShipped()).toBe(true)
-      await apiKeys.revoke(orgId, key.id)
-      expect(await accounts.areShipped()).toBe(true)
-      return key.secret
-    })
-    const name = `key:${hashSecret(secret)}`
-    const records = (await adversary.capture('accounts')).filter(({ key }) => String(key) === name)
-    const [working, revoked] = [records[0]!, records.at(-1)!]
-    const newer = await adversary.changed(revoked, account => ({
-      ...account,
-      revision: 9,
-      fields: (account.fields as { name: string }[]).filter(field => field.name !== 'revokedAt'),
-    }))
-    await adversary.send([newer, signedByAdversary(newer), working])
-    await environment.shipped()
-    await environment.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
-    await environment.restart(emptyFolder)
-    await environment.services.setScale({})
-    await environment.unlocked()
-    await expect(environment.client({ apiKey: secret, retries: 0 }).balance()).rejects
-      .toMatchObject({ status: 401, code: 'revoked_key' })
-    expect(await forged('accounts')).toBeGreaterThanOrEqual(2)
-  })
-})
-
-describe('a changed copy of a message that carries rows', () => {
-  it.each([
-    ['rows.normalized.small', 'lookup'],
-    ['rows.to-verify.small.phone-validation', 'verify'],
-    ['rows.completed.small', 'settle'],
-  ])(
-    'in %s changes neither what is charged nor a row', async (topic, reader) => {
-      const usual = await runJob()
-      await environment.services.setScale({ [reader]: 0 })
-      const captured = new Set((await adversary.capture(topic)).map(({ offset }) => offset))
-      const posting = environment.client().createJob(request)
-      const fresh = await eventually(async () => {
-        const found = await adversary.capture(topic)
-        expect(found.length).toBeGreaterThan(captured.size)
-        return found
-      })
-      await adversary.send(await Promise.all(fresh.flatMap(message => [
-        adversary.changed(message, value => ({ ...value, service: 'whatsapp' })),
-        adversary.changed(message, value => ({ ...value, rows: 1, totalRows: 1 })),
-        adversary.changed(message, value => ({ ...value, tenant: 'org_other.live' })),
-      ])))
-      await environment.services.setScale({})
-      const { id } = await posting
-      const job = await environment.client().waitForEnd(id)
-      expect(job).toMatchObject({
-        status: 'completed',
-        chargedMicros: usual.chargedMicros,
-        successRecords: usual.successRecords,
-        failedRecords: usual.failedRecords,
-      })
-      await eventually(async () => {
-        expect(await forged(topic)).toBeGreaterThanOrEqual(3 * fresh.length)
-      })
-      await expectSound()
-    })
-})
-
-describe('garbage with the headers of another customer\'s job', () => {
-  it('refuses no pending request, and ends no rows', async () => {
-    await environment.services.setScale({ normalize: 0 })
+it.each([
+  ['rows.normalized.small', 'lookup'],
+  ['rows.to-verify.small.phone-validation', 'verify'],
+  ['rows.completed.small', 'settle'],
+])(
+  'a changed copy of a message that carries rows ' +
+  'in %s changes neither what is charged nor a row', async (topic, reader) => {
+    const usual = await runJob()
+    await environment.services.setScale({ [reader]: 0 })
+    const captured = new Set((await adversary.capture(topic)).map(({ offset }) => offset))
     const posting = environment.client().createJob(request)
-    const submitted = await eventually(async () => {
-      const found = await adversary.capture('rows.submitted.small')
-      const { length } = found.filter(({ headers }) => headers['tenant'] === environment.tenant)
-      expect(length).toBeGreaterThan(0)
+    const fresh = await eventually(async () => {
+      const found = await adversary.capture(topic)
+      expect(found.length).toBeGreaterThan(captured.size)
       return found
     })
-    const newest = submitted.toSorted((a, b) => a.timestampMs - b.timestampMs).at(-1)!
-    await adversary.send([0, 1, 2, 3].flatMap(partition => [
-      { ...newest, partition, value: Buffer.from('garbage') },
-      { ...newest, partition, value: null },
-    ]))
+    await adversary.send(await Promise.all(fresh.flatMap(message => [
+      adversary.changed(message, value => ({ ...value, service: 'whatsapp' })),
+      adversary.changed(message, value => ({ ...value, rows: 1, totalRows: 1 })),
+      adversary.changed(message, value => ({ ...value, tenant: 'org_other.live' })),
+    ])))
     await environment.services.setScale({})
     const { id } = await posting
     const job = await environment.client().waitForEnd(id)
-    expect(job).toMatchObject({ status: 'completed', totalRows: inputs.length })
-    expect(await sumOf(environment.services.list(), 'stage_dead_letters_total')).toBe(0)
+    expect(job).toMatchObject({
+      status: 'completed',
+      chargedMicros: usual.chargedMicros,
+      successRecords: usual.successRecords,
+      failedRecords: usual.failedRecords,
+    })
+    await eventually(async () => {
+      expect(await forged(topic)).toBeGreaterThanOrEqual(3 * fresh.length)
+    })
+    await expectSound()
   })
+
+it('garbage with the headers of another customer\'s job ' +
+  'refuses no pending request, and ends no rows', async () => {
+  await environment.services.setScale({ normalize: 0 })
+  const posting = environment.client().createJob(request)
+  const submitted = await eventually(async () => {
+    const found = await adversary.capture('rows.submitted.small')
+    const { length } = found.filter(({ headers }) => headers['tenant'] === environment.tenant)
+    expect(length).toBeGreaterThan(0)
+    return found
+  })
+  const newest = submitted.toSorted((a, b) => a.timestampMs - b.timestampMs).at(-1)!
+  await adversary.send([0, 1, 2, 3].flatMap(partition => [
+    { ...newest, partition, value: Buffer.from('garbage') },
+    { ...newest, partition, value: null },
+  ]))
+  await environment.services.setScale({})
+  const { id } = await posting
+  const job = await environment.client().waitForEnd(id)
+  expect(job).toMatchObject({ status: 'completed', totalRows: inputs.length })
+  expect(await sumOf(environment.services.list(), 'stage_dead_letters_total')).toBe(0)
 })

@@ -143,13 +143,11 @@ describe('the dashboards of the chart', () => {
   })
 })
 
-describe('rules and dashboards', () => {
-  it('can be left out', async () => {
-    const bare = await render([
-      ...minimal, '--set', 'prometheusRule.enabled=false', '--set', 'dashboards.enabled=false',
-    ])
-    const kinds = new Set(bare.map(({ kind }) => kind))
-    expect([kinds.has('PrometheusRule'), kinds.has('ConfigMap')]).toEqual([false, false])
-    expect(kinds.has('PodMonitor')).toBe(true)
-  })
+it('rules and dashboards can be left out', async () => {
+  const bare = await render([
+    ...minimal, '--set', 'prometheusRule.enabled=false', '--set', 'dashboards.enabled=false',
+  ])
+  const kinds = new Set(bare.map(({ kind }) => kind))
+  expect([kinds.has('PrometheusRule'), kinds.has('ConfigMap')]).toEqual([false, false])
+  expect(kinds.has('PodMonitor')).toBe(true)
 })

@@ -60,15 +60,14 @@ describe('destinations by name', async () => {
   })
 })
 
-describe('sign-in at the brokers by tokens', () => {
-  it('reaches what gives them, from each program that uses the brokers', async () => {
-    const provider = { ports: [443], to: [{ ipBlock: { cidr: '10.9.0.0/24' } }] }
-    const manifests = await render([...minimal, ...json('network.kafkaSignIn', [provider])])
-    for (const [name, { settings }] of Object.entries(readChartPrograms())) {
-      expect([name, JSON.stringify(egressOf(manifests, name)).includes('10.9.0.0/24')])
-        .toEqual([name, 'KAFKA_BROKERS' in settings])
-    }
-  })
+it('sign-in at the brokers by tokens ' +
+  'reaches what gives them, from each program that uses the brokers', async () => {
+  const provider = { ports: [443], to: [{ ipBlock: { cidr: '10.9.0.0/24' } }] }
+  const manifests = await render([...minimal, ...json('network.kafkaSignIn', [provider])])
+  for (const [name, { settings }] of Object.entries(readChartPrograms())) {
+    expect([name, JSON.stringify(egressOf(manifests, name)).includes('10.9.0.0/24')])
+      .toEqual([name, 'KAFKA_BROKERS' in settings])
+  }
 })
 
 describe('IPv6', () => {
@@ -100,57 +99,55 @@ describe('IPv6', () => {
   })
 })
 
-describe('routes of the Gateway API', () => {
-  it('lead each host to the service of its stage, from the gateway that values name', async () => {
-    const parentRefs = [{ name: 'public', namespace: 'gateways' }]
-    const hosts = { ingest: 'api.example.com', page: 'workspace.example.com' }
-    const manifests = await render([...minimal,
-      ...json('gateway', { enabled: true, parentRefs, hosts })])
-    for (const [stage, host] of Object.entries(hosts)) {
-      const service = named(manifests, 'Service', stage)?.spec as unknown as
-        { readonly ports: readonly { readonly port: number }[] }
-      expect(named(manifests, 'HTTPRoute', stage)?.spec).toEqual({
-        parentRefs,
-        hostnames: [host],
-        rules: [{
-          backendRefs: [{ name: `${RELEASE}-${stage}`, port: service.ports[0]?.port }],
-        }],
-      })
-    }
-    expect(manifests.filter(({ kind }) => kind === 'HTTPRoute')).toHaveLength(2)
-  })
+it('routes of the Gateway API ' +
+  'lead each host to the service of its stage, from the gateway that values name', async () => {
+  const parentRefs = [{ name: 'public', namespace: 'gateways' }]
+  const hosts = { ingest: 'api.example.com', page: 'workspace.example.com' }
+  const manifests = await render([...minimal,
+    ...json('gateway', { enabled: true, parentRefs, hosts })])
+  for (const [stage, host] of Object.entries(hosts)) {
+    const service = named(manifests, 'Service', stage)?.spec as unknown as
+      { readonly ports: readonly { readonly port: number }[] }
+    expect(named(manifests, 'HTTPRoute', stage)?.spec).toEqual({
+      parentRefs,
+      hostnames: [host],
+      rules: [{
+        backendRefs: [{ name: `${RELEASE}-${stage}`, port: service.ports[0]?.port }],
+      }],
+    })
+  }
+  expect(manifests.filter(({ kind }) => kind === 'HTTPRoute')).toHaveLength(2)
 })
 
-describe('a secret from a store', () => {
-  it('is the one that pods read, and has a copy before provision, which goes with it',
-    async () => {
-      const data = { RESULTS_ROOT_KEYS: 'prod/results' }
-      const manifests = await render([...minimal, ...json('secrets', {
-        existingSecret: 'mine',
-        externalSecret: { storeRef: { name: 'vault', kind: 'SecretStore' }, key: 'prod', data },
-      })])
-      const [secret, copy, ...others] = manifests.filter(({ kind }) => kind === 'ExternalSecret')
-      expect(others).toEqual([])
-      const spec = (name: string) => ({
-        refreshInterval: '1h',
-        secretStoreRef: { name: 'vault', kind: 'SecretStore' },
-        target: { name, creationPolicy: 'Owner', deletionPolicy: 'Retain' },
-        dataFrom: [{ extract: { key: 'prod' } }],
-        data: [{ secretKey: 'RESULTS_ROOT_KEYS', remoteRef: { key: 'prod/results' } }],
-      })
-      expect([secret?.spec, copy?.spec]).toEqual([spec('mine'), spec('mine-provision')])
-      const secretsOf = (kind: string) => new Set(manifests.filter(pod => pod.kind === kind)
-        .flatMap(pod => containerOf(pod).env.map(({ valueFrom }) => valueFrom?.secretKeyRef))
-        .flatMap(ref => ref === undefined ? [] : [ref.name]))
-      expect(secretsOf('Deployment')).toEqual(new Set(['mine']))
-      expect(secretsOf('Job')).toEqual(new Set(['mine-provision']))
-      expect(secret?.metadata.annotations).toBeUndefined()
-      const hooks = ['provision', 'provision-rules'].map(name =>
-        named(manifests, 'Job', name)?.metadata.annotations)
-      expect(copy?.metadata.annotations).toEqual({
-        ...hooks[0],
-        'helm.sh/hook': hooks.map(annotations => annotations?.['helm.sh/hook']).join(),
-        'helm.sh/hook-weight': '-10',
-      })
-    })
+it('a secret from a store ' +
+  'is the one that pods read, and has a copy before provision, which goes with it',
+async () => {
+  const data = { RESULTS_ROOT_KEYS: 'prod/results' }
+  const manifests = await render([...minimal, ...json('secrets', {
+    existingSecret: 'mine',
+    externalSecret: { storeRef: { name: 'vault', kind: 'SecretStore' }, key: 'prod', data },
+  })])
+  const [secret, copy, ...others] = manifests.filter(({ kind }) => kind === 'ExternalSecret')
+  expect(others).toEqual([])
+  const spec = (name: string) => ({
+    refreshInterval: '1h',
+    secretStoreRef: { name: 'vault', kind: 'SecretStore' },
+    target: { name, creationPolicy: 'Owner', deletionPolicy: 'Retain' },
+    dataFrom: [{ extract: { key: 'prod' } }],
+    data: [{ secretKey: 'RESULTS_ROOT_KEYS', remoteRef: { key: 'prod/results' } }],
+  })
+  expect([secret?.spec, copy?.spec]).toEqual([spec('mine'), spec('mine-provision')])
+  const secretsOf = (kind: string) => new Set(manifests.filter(pod => pod.kind === kind)
+    .flatMap(pod => containerOf(pod).env.map(({ valueFrom }) => valueFrom?.secretKeyRef))
+    .flatMap(ref => ref === undefined ? [] : [ref.name]))
+  expect(secretsOf('Deployment')).toEqual(new Set(['mine']))
+  expect(secretsOf('Job')).toEqual(new Set(['mine-provision']))
+  expect(secret?.metadata.annotations).toBeUndefined()
+  const hooks = ['provision', 'provision-rules'].map(name =>
+    named(manifests, 'Job', name)?.metadata.annotations)
+  expect(copy?.metadata.annotations).toEqual({
+    ...hooks[0],
+    'helm.sh/hook': hooks.map(annotations => annotations?.['helm.sh/hook']).join(),
+    'helm.sh/hook-weight': '-10',
+  })
 })

@@ -136,21 +136,20 @@ describe('traces in the chart', () => {
   })
 })
 
-describe('TLS in the chart with production values', () => {
-  it('takes addresses from the secret, and trusts the authority it mounts', async () => {
-    const pods = (await render(production))
-      .filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
-    expect(pods.length).toBeGreaterThan(15)
-    for (const pod of pods) {
-      const { env, volumeMounts } = containerOf(pod)
-      const plain = env.filter(({ name, value }) => name.endsWith('_URL') && value !== undefined)
-      expect(plain.map(({ name }) => name).filter(name => name !== 'API_URL')).toEqual([])
-      const file = envOf(pod).NODE_EXTRA_CA_CERTS ?? ''
-      const mount = volumeMounts.find(({ mountPath }) => file === `${mountPath}/ca.crt`)
-      expect(pod.spec.template.spec.volumes).toContainEqual({
-        name: mount?.name,
-        secret: { secretName: 'verification-jobs-ca', items: [{ key: 'ca.crt', path: 'ca.crt' }] },
-      })
-    }
-  })
+it('TLS in the chart with production values ' +
+  'takes addresses from the secret, and trusts the authority it mounts', async () => {
+  const pods = (await render(production))
+    .filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
+  expect(pods.length).toBeGreaterThan(15)
+  for (const pod of pods) {
+    const { env, volumeMounts } = containerOf(pod)
+    const plain = env.filter(({ name, value }) => name.endsWith('_URL') && value !== undefined)
+    expect(plain.map(({ name }) => name).filter(name => name !== 'API_URL')).toEqual([])
+    const file = envOf(pod).NODE_EXTRA_CA_CERTS ?? ''
+    const mount = volumeMounts.find(({ mountPath }) => file === `${mountPath}/ca.crt`)
+    expect(pod.spec.template.spec.volumes).toContainEqual({
+      name: mount?.name,
+      secret: { secretName: 'verification-jobs-ca', items: [{ key: 'ca.crt', path: 'ca.crt' }] },
+    })
+  }
 })

@@ -168,16 +168,15 @@ describe.each([
   })
 })
 
-describe('the pod for commands of operators', () => {
-  it('waits in place of the program, and starts by no schedule; others do', async () => {
-    const jobs = (await render()).filter(({ kind }) => kind === 'CronJob')
-    const waits = ['node', '--eval', expect.stringContaining('3_600_000'), '--']
-    const of = (name: string) => jobs.find(({ metadata }) => metadata.name.endsWith(`-${name}`))
-    expect(of('admin')?.spec).toMatchObject({ suspend: true })
-    expect(containerOf(of('admin') as Manifest)).toMatchObject({ args: [ADMIN], command: waits })
-    expect(of('audit')?.spec).not.toHaveProperty('suspend')
-    expect(containerOf(of('audit') as Manifest)).not.toHaveProperty('command')
-  })
+it('the pod for commands of operators ' +
+  'waits in place of the program, and starts by no schedule; others do', async () => {
+  const jobs = (await render()).filter(({ kind }) => kind === 'CronJob')
+  const waits = ['node', '--eval', expect.stringContaining('3_600_000'), '--']
+  const of = (name: string) => jobs.find(({ metadata }) => metadata.name.endsWith(`-${name}`))
+  expect(of('admin')?.spec).toMatchObject({ suspend: true })
+  expect(containerOf(of('admin') as Manifest)).toMatchObject({ args: [ADMIN], command: waits })
+  expect(of('audit')?.spec).not.toHaveProperty('suspend')
+  expect(containerOf(of('audit') as Manifest)).not.toHaveProperty('command')
 })
 
 describe('backups of ClickHouse', () => {
@@ -214,38 +213,37 @@ describe('backups of ClickHouse', () => {
   })
 })
 
-describe('passwords in files', () => {
-  it('are mounted as a folder to each pod that reads them, by the key of its user', async () => {
-    const files = [
-      'REDIS_STATE_PASSWORD', 'REDIS_CACHE_PASSWORD', 'CLICKHOUSE_PASSWORD', 'KAFKA_SASL_PASSWORD',
-    ]
-    const manifests = await render([...minimal, '--set', 'config.KAFKA_TLS=true',
-      '--set', 'config.KAFKA_SASL_MECHANISM=scram-sha-512',
-      '--set', `secrets.passwordFiles={${files.join()}}`])
-    expect(await faultsOf(manifests.filter(isOfKubernetes))).toEqual([])
-    expect(await configFaults(podsOf(manifests), key => key.startsWith('KAFKA_PASSWORD_')))
-      .toEqual([])
-    const programs = Object.values(readChartPrograms())
-    for (const pod of podsOf(manifests)) {
-      const program = programOf(pod)
-      const { settings = {} } = programs.find(one => one.program === program) ?? {}
-      const [, stage = ''] = /services\/(\w+)\/main\.ts$/.exec(program) ?? []
-      const wanted = files.filter(file => `${file}_FILE` in settings).map(path => ({
-        path,
-        key: {
-          KAFKA_SASL_PASSWORD: `KAFKA_PASSWORD_${(stage || 'admin').toUpperCase()}`,
-          REDIS_CACHE_PASSWORD: stage === 'ingest' ? `${path}_INGEST` : path,
-        }[path] ?? path,
-      }))
-      const { volumes, containers: [{ volumeMounts }] } = podOf(pod).spec
-      const [volume] = (volumes as readonly { readonly name: string, readonly secret?: object }[])
-        .filter(({ name }) => name === 'passwords')
-      expect([program, volume?.secret]).toEqual([program, wanted.length === 0
-        ? undefined
-        : { secretName: 'verification-jobs', items: wanted }])
-      const folder = volumeMounts.find(({ name }) => name === 'passwords')?.mountPath
-      expect(wanted.map(({ path }) => envOf(pod)[`${path}_FILE`]))
-        .toEqual(wanted.map(({ path }) => `${folder}/${path}`))
-    }
-  })
+it('passwords in files ' +
+  'are mounted as a folder to each pod that reads them, by the key of its user', async () => {
+  const files = [
+    'REDIS_STATE_PASSWORD', 'REDIS_CACHE_PASSWORD', 'CLICKHOUSE_PASSWORD', 'KAFKA_SASL_PASSWORD',
+  ]
+  const manifests = await render([...minimal, '--set', 'config.KAFKA_TLS=true',
+    '--set', 'config.KAFKA_SASL_MECHANISM=scram-sha-512',
+    '--set', `secrets.passwordFiles={${files.join()}}`])
+  expect(await faultsOf(manifests.filter(isOfKubernetes))).toEqual([])
+  expect(await configFaults(podsOf(manifests), key => key.startsWith('KAFKA_PASSWORD_')))
+    .toEqual([])
+  const programs = Object.values(readChartPrograms())
+  for (const pod of podsOf(manifests)) {
+    const program = programOf(pod)
+    const { settings = {} } = programs.find(one => one.program === program) ?? {}
+    const [, stage = ''] = /services\/(\w+)\/main\.ts$/.exec(program) ?? []
+    const wanted = files.filter(file => `${file}_FILE` in settings).map(path => ({
+      path,
+      key: {
+        KAFKA_SASL_PASSWORD: `KAFKA_PASSWORD_${(stage || 'admin').toUpperCase()}`,
+        REDIS_CACHE_PASSWORD: stage === 'ingest' ? `${path}_INGEST` : path,
+      }[path] ?? path,
+    }))
+    const { volumes, containers: [{ volumeMounts }] } = podOf(pod).spec
+    const [volume] = (volumes as readonly { readonly name: string, readonly secret?: object }[])
+      .filter(({ name }) => name === 'passwords')
+    expect([program, volume?.secret]).toEqual([program, wanted.length === 0
+      ? undefined
+      : { secretName: 'verification-jobs', items: wanted }])
+    const folder = volumeMounts.find(({ name }) => name === 'passwords')?.mountPath
+    expect(wanted.map(({ path }) => envOf(pod)[`${path}_FILE`]))
+      .toEqual(wanted.map(({ path }) => `${folder}/${path}`))
+  }
 })

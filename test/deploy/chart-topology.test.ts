@@ -150,15 +150,14 @@ describe.each([
   })
 })
 
-describe('production values', () => {
-  it('sign in by names with the prefix of shared brokers, and give it to all', async () => {
-    const manifests = await render([...production, '--set', 'config.TOPIC_PREFIX=eu.'])
-    const [job] = deployed(manifests, 'Job')
-    expect(job?.env).toMatchObject({ TOPIC_PREFIX: 'eu.', KAFKA_SASL_USERNAME: 'admin' })
-    const signIn = deployed(manifests, 'Deployment').filter(one => 'KAFKA_TLS' in one.env)
-    expect(new Set(signIn.map(({ env }) =>
-      `${env.TOPIC_PREFIX} ${env.KAFKA_SASL_USERNAME} ${env.KAFKA_SASL_PASSWORD}`)))
-      .toEqual(new Set(STAGES.map(stage =>
-        `eu. eu.${stage} KAFKA_PASSWORD_${stage.toUpperCase()}`)))
-  })
+it('production values ' +
+  'sign in by names with the prefix of shared brokers, and give it to all', async () => {
+  const manifests = await render([...production, '--set', 'config.TOPIC_PREFIX=eu.'])
+  const [job] = deployed(manifests, 'Job')
+  expect(job?.env).toMatchObject({ TOPIC_PREFIX: 'eu.', KAFKA_SASL_USERNAME: 'admin' })
+  const signIn = deployed(manifests, 'Deployment').filter(one => 'KAFKA_TLS' in one.env)
+  expect(new Set(signIn.map(({ env }) =>
+    `${env.TOPIC_PREFIX} ${env.KAFKA_SASL_USERNAME} ${env.KAFKA_SASL_PASSWORD}`)))
+    .toEqual(new Set(STAGES.map(stage =>
+      `eu. eu.${stage} KAFKA_PASSWORD_${stage.toUpperCase()}`)))
 })

@@ -31,12 +31,10 @@ function portsOf (place: keyof typeof PLACES): ReadonlyMap<string, string> {
   return new Map(found)
 }
 
-describe('values for places', () => {
-  it('are tested for each file that the chart has', () => {
-    const files = globSync('values-*.yaml', { cwd: CHART })
-      .map(file => /values-(.*)\.yaml/.exec(file)?.[1])
-    expect(files.toSorted()).toEqual([...Object.keys(PLACES), 'production'].toSorted())
-  })
+it('values for places are tested for each file that the chart has', () => {
+  const files = globSync('values-*.yaml', { cwd: CHART })
+    .map(file => /values-(.*)\.yaml/.exec(file)?.[1])
+  expect(files.toSorted()).toEqual([...Object.keys(PLACES), 'production'].toSorted())
 })
 
 describe.each(Object.keys(PLACES) as (keyof typeof PLACES)[])('values for %s', place => {
@@ -91,15 +89,14 @@ describe.each(Object.keys(PLACES) as (keyof typeof PLACES)[])('values for %s', p
   })
 })
 
-describe('values for google', () => {
-  it('let pods ask the cache of names on their node and Cloud DNS, which are no pods', async () => {
-    for (const { kind, metadata, spec } of await render(PLACES.google)) {
-      if (kind !== 'NetworkPolicy' || metadata.name === `${RELEASE}-nothing`) continue
-      const [names] = spec.egress ?? []
-      expect([metadata.name, names?.to]).toEqual([metadata.name, expect.arrayContaining(
-        ['169.254.20.10/32', '169.254.169.254/32'].map(cidr => ({ ipBlock: { cidr } })))])
-    }
-  })
+it('values for google ' +
+  'let pods ask the cache of names on their node and Cloud DNS, which are no pods', async () => {
+  for (const { kind, metadata, spec } of await render(PLACES.google)) {
+    if (kind !== 'NetworkPolicy' || metadata.name === `${RELEASE}-nothing`) continue
+    const [names] = spec.egress ?? []
+    expect([metadata.name, names?.to]).toEqual([metadata.name, expect.arrayContaining(
+      ['169.254.20.10/32', '169.254.169.254/32'].map(cidr => ({ ipBlock: { cidr } })))])
+  }
 })
 
 describe('the schema registry beside managed brokers', () => {

@@ -69,24 +69,22 @@ describe('the Dockerfile', () => {
   })
 })
 
-describe('the health check', () => {
-  it.each([
-    [200, 0], [503, 1], ['none', 1],
-  ] as const)('of a service that answers %s ends with %i', async (status, code) => {
-    const requests: unknown[] = []
-    const server = createServer((request, response) => {
-      requests.push(request.url)
-      response.writeHead(Number(status)).end()
-    })
-    const port = await listen(server)
-    if (status === 'none') await new Promise(resolve => { server.close(resolve) })
-    const command = /CMD (\[.*\])$/.exec(last('HEALTHCHECK')?.text ?? '')?.[1] ?? ''
-    const [, ...args] = JSON.parse(command) as string[]
-    const ran = await runTool(process.execPath, args, { PORT_METRICS: String(port) })
-    expect(ran.code).toBe(code)
-    expect(requests).toEqual(status === 'none' ? [] : ['/healthz'])
-    server.close()
+it.each([
+  [200, 0], [503, 1], ['none', 1],
+] as const)('the health check of a service that answers %s ends with %i', async (status, code) => {
+  const requests: unknown[] = []
+  const server = createServer((request, response) => {
+    requests.push(request.url)
+    response.writeHead(Number(status)).end()
   })
+  const port = await listen(server)
+  if (status === 'none') await new Promise(resolve => { server.close(resolve) })
+  const command = /CMD (\[.*\])$/.exec(last('HEALTHCHECK')?.text ?? '')?.[1] ?? ''
+  const [, ...args] = JSON.parse(command) as string[]
+  const ran = await runTool(process.execPath, args, { PORT_METRICS: String(port) })
+  expect(ran.code).toBe(code)
+  expect(requests).toEqual(status === 'none' ? [] : ['/healthz'])
+  server.close()
 })
 
 describe('what the Dockerfile builds', async () => {

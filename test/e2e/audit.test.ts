@@ -153,27 +153,26 @@ describe('an audit without a key that opens results', () => {
   })
 })
 
-describe('an audit while jobs are posted without a pause', () => {
-  it('finds no breach, neither in new data nor in all data', async () => {
-    let posted = 0
-    const done = new AbortController()
-    const load = async () => {
-      while (!done.signal.aborted) {
-        await environment.live.createJob({ service: 'phone-validation', inputs: ['+12127365001'] })
-        posted += 1
-      }
+it('an audit while jobs are posted without a pause ' +
+  'finds no breach, neither in new data nor in all data', async () => {
+  let posted = 0
+  const done = new AbortController()
+  const load = async () => {
+    while (!done.signal.aborted) {
+      await environment.live.createJob({ service: 'phone-validation', inputs: ['+12127365001'] })
+      posted += 1
     }
-    const loads = [load(), load(), load()]
-    try {
-      const { breaches, said } = await auditFrom()
-      expect([breaches, said.filter(line => line.includes('reading all data'))]).toEqual([[], []])
-      const before = posted
-      const complete = await audit({ ...parts, redis: state, kafka }, { only: [tenant] })
-      expect(complete.breaches).toEqual([])
-      expect(posted).toBeGreaterThan(before)
-    } finally {
-      done.abort()
-      await Promise.all(loads)
-    }
-  })
+  }
+  const loads = [load(), load(), load()]
+  try {
+    const { breaches, said } = await auditFrom()
+    expect([breaches, said.filter(line => line.includes('reading all data'))]).toEqual([[], []])
+    const before = posted
+    const complete = await audit({ ...parts, redis: state, kafka }, { only: [tenant] })
+    expect(complete.breaches).toEqual([])
+    expect(posted).toBeGreaterThan(before)
+  } finally {
+    done.abort()
+    await Promise.all(loads)
+  }
 })

@@ -117,29 +117,28 @@ describe('a job with ids of its inputs', () => {
   })
 })
 
-describe('the list of jobs', () => {
-  it('comes newest first, by pages, open ones and closed ones once each', async () => {
-    const key = (await createOrganizationWith(environment.env,
-      { availableMicros: 1_000_000 })).keys.live
-    const post = async (input: string, slug = service) => (await ask('/jobs', {
-      method: 'POST', key, body: { service: slug, inputs: [input], metadata: { n: input } },
-    })).json.id as string
-    const ids = []
-    for (const last of ['0', '1', '2']) ids.push(await post(`+1212736500${last}`))
-    const mail = await post('jane@mailinator.com', 'email-validation')
-    const newest = [...ids, mail].toReversed()
-    const list = async (query: string) => (await ask(`/jobs?${query}`, { key })).json
-    const first = await list('limit=3')
-    expect(first.data.map((job: { id: string }) => job.id)).toEqual(newest.slice(0, 3))
-    expect([first.has_more, first.next_cursor]).toEqual([true, newest[2]])
-    const second = await list(`limit=3&after=${first.next_cursor}`)
-    expect(second).toMatchObject({ data: [{ id: newest[3] }], has_more: false, next_cursor: null })
-    await expect.poll(async () => (await list('status=completed')).data.length).toBe(4)
-    const oldest = (await list(`after=${newest[2]}`)).data[0]
-    expect(oldest).toEqual((await ask(`/jobs/${newest[3]}`, { key })).json)
-    expect((await list('service=email-validation')).data).toMatchObject([{ id: mail }])
-    expect((await list('status=verifying')).data).toEqual([])
-  })
+it('the list of jobs ' +
+  'comes newest first, by pages, open ones and closed ones once each', async () => {
+  const key = (await createOrganizationWith(environment.env,
+    { availableMicros: 1_000_000 })).keys.live
+  const post = async (input: string, slug = service) => (await ask('/jobs', {
+    method: 'POST', key, body: { service: slug, inputs: [input], metadata: { n: input } },
+  })).json.id as string
+  const ids = []
+  for (const last of ['0', '1', '2']) ids.push(await post(`+1212736500${last}`))
+  const mail = await post('jane@mailinator.com', 'email-validation')
+  const newest = [...ids, mail].toReversed()
+  const list = async (query: string) => (await ask(`/jobs?${query}`, { key })).json
+  const first = await list('limit=3')
+  expect(first.data.map((job: { id: string }) => job.id)).toEqual(newest.slice(0, 3))
+  expect([first.has_more, first.next_cursor]).toEqual([true, newest[2]])
+  const second = await list(`limit=3&after=${first.next_cursor}`)
+  expect(second).toMatchObject({ data: [{ id: newest[3] }], has_more: false, next_cursor: null })
+  await expect.poll(async () => (await list('status=completed')).data.length).toBe(4)
+  const oldest = (await list(`after=${newest[2]}`)).data[0]
+  expect(oldest).toEqual((await ask(`/jobs/${newest[3]}`, { key })).json)
+  expect((await list('service=email-validation')).data).toMatchObject([{ id: mail }])
+  expect((await list('status=verifying')).data).toEqual([])
 })
 
 describe('a job that is cancelled', () => {

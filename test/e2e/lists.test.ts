@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { runJob, startEnvironment } from '../support/stacks/environment.ts'
@@ -25,16 +25,15 @@ async function versions () {
     .filter(({ name }) => /disposable/.test(name)).map(({ name, version }) => `${name} ${version}`)
 }
 
-describe('lists in a folder', () => {
-  it('are renewed while the services run: for new rows, and in the list of services', async () => {
-    expect(await verdictsOf('jane@first.org', 'jane@second.org'))
-      .toEqual([['disposable_domain', 'live'], ['domain_not_checked', 'none']])
-    expect(await versions()).toEqual(['disposable_domains 2026.1'])
-    writeLists(folder, { disposable: 'second.org' }, { version: '2026.2' })
-    await eventually(async () => expect(await versions()).toEqual(['disposable_domains 2026.2']))
-    // The verdict of the first job is in the cache, and stays until it expires.
-    await eventually(async () => expect(await verdictsOf('jane@second.org', 'jane@first.org'))
-      .toEqual([['disposable_domain', 'live'], ['disposable_domain', 'cache']]))
-    expect(await verdictsOf('joe@first.org')).toEqual([['domain_not_checked', 'none']])
-  })
+it('lists in a folder ' +
+  'are renewed while the services run: for new rows, and in the list of services', async () => {
+  expect(await verdictsOf('jane@first.org', 'jane@second.org'))
+    .toEqual([['disposable_domain', 'live'], ['domain_not_checked', 'none']])
+  expect(await versions()).toEqual(['disposable_domains 2026.1'])
+  writeLists(folder, { disposable: 'second.org' }, { version: '2026.2' })
+  await eventually(async () => expect(await versions()).toEqual(['disposable_domains 2026.2']))
+  // The verdict of the first job is in the cache, and stays until it expires.
+  await eventually(async () => expect(await verdictsOf('jane@second.org', 'jane@first.org'))
+    .toEqual([['disposable_domain', 'live'], ['disposable_domain', 'cache']]))
+  expect(await verdictsOf('joe@first.org')).toEqual([['domain_not_checked', 'none']])
 })

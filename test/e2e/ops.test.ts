@@ -43,31 +43,30 @@ const openJobs = async (): Promise<readonly object[]> =>
 
 let job: JobStatusResource
 
-describe('a big job whose checks are suspended and resumed', () => {
-  it('is shown by lag and jobs, until drain reports that nothing is left', async () => {
-    environment.services.kill('verify-1', 'SIGSTOP')
-    const inputs = mixedPhones(ROWS, 4_000_000)
-    const { id } = await environment.live.createJob({
-      service: 'phone-validation', inputs, countryCode: 'US',
-    })
-    const behind = await lagOf(GROUP)
-    expect(behind).toMatchObject({ stage: 'verify', partitions: 5 })
-    expect(behind?.lagMessages).toBeGreaterThan(0)
-    const tenant = tenantOf(environment.orgId, 'live')
-    expect(await openJobs())
-      .toMatchObject([{ id, tenant, service: 'phone-validation', rows: ROWS }])
-    const given = await commands.run({}, 'drain', '--timeout', '0.5', '--json')
-    expect(given.code).toBe(1)
-    expect(JSON.parse(given.out)).toMatchObject({ drained: false, openJobs: 1 })
-
-    environment.services.kill('verify-1', 'SIGCONT')
-    const { code, out } = await commands.run({}, 'drain', '--timeout', '400')
-    expect([code, out]).toEqual([0, expect.stringMatching(/^Drained after [\d.]+ s\.\n$/)])
-    job = await environment.live.job(id)
-    expect(job.status).toBe('completed')
-    expect(await lagOf(GROUP)).toMatchObject({ lagMessages: 0, oldestSeconds: 0 })
-    expect(await openJobs()).toEqual([])
+it('a big job whose checks are suspended and resumed ' +
+  'is shown by lag and jobs, until drain reports that nothing is left', async () => {
+  environment.services.kill('verify-1', 'SIGSTOP')
+  const inputs = mixedPhones(ROWS, 4_000_000)
+  const { id } = await environment.live.createJob({
+    service: 'phone-validation', inputs, countryCode: 'US',
   })
+  const behind = await lagOf(GROUP)
+  expect(behind).toMatchObject({ stage: 'verify', partitions: 5 })
+  expect(behind?.lagMessages).toBeGreaterThan(0)
+  const tenant = tenantOf(environment.orgId, 'live')
+  expect(await openJobs())
+    .toMatchObject([{ id, tenant, service: 'phone-validation', rows: ROWS }])
+  const given = await commands.run({}, 'drain', '--timeout', '0.5', '--json')
+  expect(given.code).toBe(1)
+  expect(JSON.parse(given.out)).toMatchObject({ drained: false, openJobs: 1 })
+
+  environment.services.kill('verify-1', 'SIGCONT')
+  const { code, out } = await commands.run({}, 'drain', '--timeout', '400')
+  expect([code, out]).toEqual([0, expect.stringMatching(/^Drained after [\d.]+ s\.\n$/)])
+  job = await environment.live.job(id)
+  expect(job.status).toBe('completed')
+  expect(await lagOf(GROUP)).toMatchObject({ lagMessages: 0, oldestSeconds: 0 })
+  expect(await openJobs()).toEqual([])
 })
 
 /** Of one group: others may commit at any time. */

@@ -51,48 +51,45 @@ async function openAs (
   return { viewer, at }
 }
 
-describe('the sign-in', () => {
-  it('is a link that works once, and only when its button is pressed', async () => {
-    const link = await environment.linkFor(environment.demo.orgId)
-    // A preview of the link uses nothing up.
-    expect((await fetch(link)).status).toBe(200)
-    await signIn(page, link)
-    await expect.poll(() => page.title()).toBe('Overview · Verification Jobs')
-    const [cookie] = (await context.cookies()).filter(({ name }) => name === 'session')
-    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict' })
+it('the sign-in is a link that works once, and only when its button is pressed', async () => {
+  const link = await environment.linkFor(environment.demo.orgId)
+  // A preview of the link uses nothing up.
+  expect((await fetch(link)).status).toBe(200)
+  await signIn(page, link)
+  await expect.poll(() => page.title()).toBe('Overview · Verification Jobs')
+  const [cookie] = (await context.cookies()).filter(({ name }) => name === 'session')
+  expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict' })
 
-    const otherContext = await newContext()
-    const other = await otherContext.newPage()
-    await other.goto(link)
-    await other.getByRole('button', { name: 'Sign in' }).click()
-    await other.getByText('That link was already used').waitFor()
-    await otherContext.close()
-  })
+  const otherContext = await newContext()
+  const other = await otherContext.newPage()
+  await other.goto(link)
+  await other.getByRole('button', { name: 'Sign in' }).click()
+  await other.getByText('That link was already used').waitFor()
+  await otherContext.close()
 })
 
-describe('the navigation', () => {
-  it('is one row at 1280 pixels, and a menu on a phone, with the keyboard alone', async () => {
-    await page.goto('/live/overview')
-    const links = page.getByRole('navigation', { name: 'Sections' }).getByRole('link')
-    const tops = await links.evaluateAll(all => all.map(link =>
-      (link as unknown as { readonly offsetTop: number }).offsetTop))
-    expect(tops.length).toBeGreaterThan(8)
-    expect(new Set(tops).size).toBe(1)
+it('the navigation ' +
+  'is one row at 1280 pixels, and a menu on a phone, with the keyboard alone', async () => {
+  await page.goto('/live/overview')
+  const links = page.getByRole('navigation', { name: 'Sections' }).getByRole('link')
+  const tops = await links.evaluateAll(all => all.map(link =>
+    (link as unknown as { readonly offsetTop: number }).offsetTop))
+  expect(tops.length).toBeGreaterThan(8)
+  expect(new Set(tops).size).toBe(1)
 
-    const phone = await context.newPage()
-    await phone.setViewportSize({ width: 390, height: 800 })
-    await phone.goto('/live/overview')
-    const usage = phone.getByRole('link', { name: 'Usage' })
-    expect(await usage.isVisible()).toBe(false)
-    await tabTo(phone, 'Menu')
-    await phone.keyboard.press('Enter')
-    await usage.waitFor()
-    expect(await violationsOf(phone)).toEqual([])
-    await tabTo(phone, 'Usage')
-    await phone.keyboard.press('Enter')
-    await phone.getByRole('heading', { level: 1, name: 'Usage' }).waitFor()
-    await phone.close()
-  })
+  const phone = await context.newPage()
+  await phone.setViewportSize({ width: 390, height: 800 })
+  await phone.goto('/live/overview')
+  const usage = phone.getByRole('link', { name: 'Usage' })
+  expect(await usage.isVisible()).toBe(false)
+  await tabTo(phone, 'Menu')
+  await phone.keyboard.press('Enter')
+  await usage.waitFor()
+  expect(await violationsOf(phone)).toEqual([])
+  await tabTo(phone, 'Usage')
+  await phone.keyboard.press('Enter')
+  await phone.getByRole('heading', { level: 1, name: 'Usage' }).waitFor()
+  await phone.close()
 })
 
 describe('a key', () => {
@@ -338,29 +335,26 @@ describe('a file', () => {
   })
 })
 
-describe('the settings', () => {
-  it('keep the freshness policy and make a webhook secret that is shown once', async () => {
-    await page.goto('/live/settings')
-    await page.getByRole('spinbutton').fill('30')
-    await page.getByRole('button', { name: 'Save' }).click()
-    await page.getByText('The freshness policy is saved.').waitFor()
-    expect(await page.getByRole('spinbutton').inputValue()).toBe('30')
-    await page.getByRole('button', { name: 'Create a new secret' }).click()
-    await heading('Your new webhook secret').waitFor()
-    expect(await page.locator('#secret').textContent()).toMatch(/^whsec_/)
-  })
+it('the settings ' +
+  'keep the freshness policy and make a webhook secret that is shown once', async () => {
+  await page.goto('/live/settings')
+  await page.getByRole('spinbutton').fill('30')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('The freshness policy is saved.').waitFor()
+  expect(await page.getByRole('spinbutton').inputValue()).toBe('30')
+  await page.getByRole('button', { name: 'Create a new secret' }).click()
+  await heading('Your new webhook secret').waitFor()
+  expect(await page.locator('#secret').textContent()).toMatch(/^whsec_/)
 })
 
-describe('the charts', () => {
-  it('are drawn in the colors of the page, under its policy', async () => {
-    const errors: string[] = []
-    page.on('console', message => { if (message.type() === 'error') errors.push(message.text()) })
-    for (const section of ['overview', 'usage']) {
-      await page.goto(`/live/${section}`)
-      await expect.poll(() => page.evaluate(countDrawn)).toBe(2)
-    }
-    expect(errors).toEqual([])
-  })
+it('the charts are drawn in the colors of the page, under its policy', async () => {
+  const errors: string[] = []
+  page.on('console', message => { if (message.type() === 'error') errors.push(message.text()) })
+  for (const section of ['overview', 'usage']) {
+    await page.goto(`/live/${section}`)
+    await expect.poll(() => page.evaluate(countDrawn)).toBe(2)
+  }
+  expect(errors).toEqual([])
 })
 
 /** Runs in the browser: how many charts have been drawn. */
@@ -379,21 +373,19 @@ function countDrawn (): number {
     .getImageData(0, 0, canvas.width, canvas.height).data.some(byte => byte !== 0)).length
 }
 
-describe('other users and sites', () => {
-  it('cannot reach jobs of this organization, nor the reverse', async () => {
-    const other = await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })
-    const { viewer } = await openAs({ org: other.orgId })
-    const { jobId } = made
-    for (const path of ['', '/results.csv', '/valid.csv']) {
-      const answer = await viewer.request.get(`/live/jobs/${jobId}${path}`)
-      expect([path, answer.status()]).toEqual([path, 404])
-      expect(await answer.text()).not.toContain(jobId)
-    }
-    expect((await viewer.request.get(`/live/live?view=job&job=${jobId}`)).status()).toBe(404)
-    // In the other mode of its own organization it is not there either.
-    expect((await context.request.get(`/test/jobs/${jobId}`)).status()).toBe(404)
-    expect((await context.request.get('/pipeline')).status()).toBe(404)
-  })
+it('other users and sites cannot reach jobs of this organization, nor the reverse', async () => {
+  const other = await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })
+  const { viewer } = await openAs({ org: other.orgId })
+  const { jobId } = made
+  for (const path of ['', '/results.csv', '/valid.csv']) {
+    const answer = await viewer.request.get(`/live/jobs/${jobId}${path}`)
+    expect([path, answer.status()]).toEqual([path, 404])
+    expect(await answer.text()).not.toContain(jobId)
+  }
+  expect((await viewer.request.get(`/live/live?view=job&job=${jobId}`)).status()).toBe(404)
+  // In the other mode of its own organization it is not there either.
+  expect((await context.request.get(`/test/jobs/${jobId}`)).status()).toBe(404)
+  expect((await context.request.get('/pipeline')).status()).toBe(404)
 })
 
 describe('every page', () => {
@@ -530,18 +522,16 @@ describe('the sign-out', () => {
   })
 })
 
-describe('a secret', () => {
-  it('is in the one response that shows it, and in no other', async () => {
-    const all = await answers.all()
-    expect(all.length).toBeGreaterThan(50)
-    const telling = all.filter(({ content }) => content.match(SECRET) !== null)
-    expect(telling.map(({ url }) => url.replace(/key_\w+/, 'KEY'))).toEqual([
-      `POST ${environment.pageUrl}/live/keys`,
-      `POST ${environment.pageUrl}/live/keys/KEY/roll`,
-      `POST ${environment.pageUrl}/live/settings/webhook-secret`,
-    ])
-    for (const { content } of telling) expect(content.match(SECRET)).toHaveLength(1)
-    const known = [...Object.values(environment.demo.keys), environment.demo.webhookSecret]
-    expect(all.filter(({ content }) => known.some(one => content.includes(one)))).toEqual([])
-  })
+it('a secret is in the one response that shows it, and in no other', async () => {
+  const all = await answers.all()
+  expect(all.length).toBeGreaterThan(50)
+  const telling = all.filter(({ content }) => content.match(SECRET) !== null)
+  expect(telling.map(({ url }) => url.replace(/key_\w+/, 'KEY'))).toEqual([
+    `POST ${environment.pageUrl}/live/keys`,
+    `POST ${environment.pageUrl}/live/keys/KEY/roll`,
+    `POST ${environment.pageUrl}/live/settings/webhook-secret`,
+  ])
+  for (const { content } of telling) expect(content.match(SECRET)).toHaveLength(1)
+  const known = [...Object.values(environment.demo.keys), environment.demo.webhookSecret]
+  expect(all.filter(({ content }) => known.some(one => content.includes(one)))).toEqual([])
 })

@@ -154,21 +154,20 @@ function startLoad () {
   }
 }
 
-describe('keys of an organization that are rotated under load', () => {
-  it('replace the old ones in everything that they wrap, without a failed request', async () => {
-    const load = startLoad()
-    const { orgId } = environment
-    expect(await workspace(before, 'keys', 'rotate', '--org', orgId)).toMatchObject({ version: 2 })
-    await eventually(async () => {
-      const { created } = await runJob(environment.live, request)
-      expect((await keysOfJob(redis, orgId, created.id))[0]).toBe('results.2')
-    })
-    await workspace(before, 'keys', 'rewrap')
-    expect((await keysOfJob(redis, orgId, old.created.id))[0]).toBe('results.2')
-    const sent = load.jobs()
-    await eventually(() => expect(load.jobs()).toBeGreaterThan(sent + 1))
-    await load.stop()
+it('keys of an organization that are rotated under load ' +
+  'replace the old ones in everything that they wrap, without a failed request', async () => {
+  const load = startLoad()
+  const { orgId } = environment
+  expect(await workspace(before, 'keys', 'rotate', '--org', orgId)).toMatchObject({ version: 2 })
+  await eventually(async () => {
+    const { created } = await runJob(environment.live, request)
+    expect((await keysOfJob(redis, orgId, created.id))[0]).toBe('results.2')
   })
+  await workspace(before, 'keys', 'rewrap')
+  expect((await keysOfJob(redis, orgId, old.created.id))[0]).toBe('results.2')
+  const sent = load.jobs()
+  await eventually(() => expect(load.jobs()).toBeGreaterThan(sent + 1))
+  await load.stop()
 })
 
 describe('old root keys', () => {

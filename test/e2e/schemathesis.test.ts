@@ -232,14 +232,13 @@ const ARGUMENTS: readonly Argument[] = [
   },
 ]
 
-describe('the description of the interface, without any help', () => {
-  it('is contradicted by the service only where no description could say more', async () => {
-    const [seed = 0] = SEEDS
-    const { failures, unexpected, generated } =
-      await schemathesis(seed, { after: ['--max-examples', '10'] })
-    expect(unexpected).toEqual([])
-    const unfounded = ARGUMENTS.filter(({ always, isAbout }) => always && !failures.some(isAbout))
-    expect(unfounded).toEqual([])
-    expect(generated).toBeGreaterThan(2_000)
-  }, TIMEOUT_MS)
-})
+it('the description of the interface, without any help ' +
+  'is contradicted by the service only where no description could say more', async () => {
+  const [seed = 0] = SEEDS
+  const { failures, unexpected, generated } =
+    await schemathesis(seed, { after: ['--max-examples', '10'] })
+  expect(unexpected).toEqual([])
+  const unfounded = ARGUMENTS.filter(({ always, isAbout }) => always && !failures.some(isAbout))
+  expect(unfounded).toEqual([])
+  expect(generated).toBeGreaterThan(2_000)
+}, TIMEOUT_MS)

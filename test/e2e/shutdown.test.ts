@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { runJob, startEnvironment } from '../support/stacks/environment.ts'
@@ -36,19 +36,18 @@ function complaints (
     .filter(({ err }) => err?.at?.[0]?.startsWith('Timeout.') !== true)
 }
 
-describe('SIGTERM', () => {
-  it('stops every service in order, without an error, and the next start continues', async () => {
-    const request = { service: 'phone-validation', inputs: ['+12127365000'], forceFresh: true }
-    expect((await runJob(environment.live, request)).job.status).toBe('completed')
-    const before = environment.services.list()
-    const since = logs()
-    for (const { name } of before) environment.services.kill(name, 'SIGTERM')
-    await eventually(() => {
-      expect(environment.services.list().map(({ restarts }) => restarts))
-        .toEqual(before.map(({ restarts }) => restarts + 1))
-    })
-    await environment.services.untilReady()
-    expect(complaints(since, before.map(({ pid }) => pid))).toEqual([])
-    expect((await runJob(environment.live, request)).job.status).toBe('completed')
+it('SIGTERM ' +
+  'stops every service in order, without an error, and the next start continues', async () => {
+  const request = { service: 'phone-validation', inputs: ['+12127365000'], forceFresh: true }
+  expect((await runJob(environment.live, request)).job.status).toBe('completed')
+  const before = environment.services.list()
+  const since = logs()
+  for (const { name } of before) environment.services.kill(name, 'SIGTERM')
+  await eventually(() => {
+    expect(environment.services.list().map(({ restarts }) => restarts))
+      .toEqual(before.map(({ restarts }) => restarts + 1))
   })
+  await environment.services.untilReady()
+  expect(complaints(since, before.map(({ pid }) => pid))).toEqual([])
+  expect((await runJob(environment.live, request)).job.status).toBe('completed')
 })

@@ -111,18 +111,16 @@ describe('a person in a browser', () => {
   })
 })
 
-describe('the pages of people', () => {
-  it.each([1_280, 360])('are accessible and fit %d pixels', async width => {
-    const page = await signedIn(`wide-${width}`, 'owner', width)
-    const [person] = await environment.people.list(environment.orgId)
-    const paths = [
-      '/sign-in', '/live/overview', '/live/account', '/live/keys', '/live/people',
-      `/live/people/${person?.id}`, '/sign-in/complete',
-    ]
-    for (const path of paths) {
-      await page.goto(path)
-      expect([path, await violationsOf(page)]).toEqual([path, []])
-      expect([path, await unrestOf(page)]).toEqual([path, { overflow: 0, shift: 0 }])
-    }
-  })
+it.each([1_280, 360])('the pages of people are accessible and fit %d pixels', async width => {
+  const page = await signedIn(`wide-${width}`, 'owner', width)
+  const [person] = await environment.people.list(environment.orgId)
+  const paths = [
+    '/sign-in', '/live/overview', '/live/account', '/live/keys', '/live/people',
+    `/live/people/${person?.id}`, '/sign-in/complete',
+  ]
+  for (const path of paths) {
+    await page.goto(path)
+    expect([path, await violationsOf(page)]).toEqual([path, []])
+    expect([path, await unrestOf(page)]).toEqual([path, { overflow: 0, shift: 0 }])
+  }
 })

@@ -61,19 +61,17 @@ describe('a sign-in through a provider', () => {
   })
 })
 
-describe('each role', () => {
-  it.each(ROLES)('opens its own pages and no other: %s', async role => {
-    const { browser } = await signedIn(`role-${role}`, role)
-    const { body } = await browser.open('/live/overview')
-    const linked = new Set([...body.matchAll(/href="\/live\/([a-z-]+)"/g)].map(([, path]) => path))
-    const pages = pageDefinitions().map(({ name }) => name)
-      .filter(name => /^GET \/:mode\/[a-z-]+$/.test(name))
-      .map(name => name.replace('GET /:mode/', '')).filter(path => path !== 'live')
-    const statuses = await Promise.all(pages.map(async path =>
-      [path, (await browser.open(`/live/${path}`)).status]))
-    expect(statuses).toEqual(pages.map(path => [path, linked.has(path) ? 200 : 403]))
-    expect([...linked].toSorted()).toEqual(SECTIONS[role].toSorted())
-  })
+it.each(ROLES)('each role opens its own pages and no other: %s', async role => {
+  const { browser } = await signedIn(`role-${role}`, role)
+  const { body } = await browser.open('/live/overview')
+  const linked = new Set([...body.matchAll(/href="\/live\/([a-z-]+)"/g)].map(([, path]) => path))
+  const pages = pageDefinitions().map(({ name }) => name)
+    .filter(name => /^GET \/:mode\/[a-z-]+$/.test(name))
+    .map(name => name.replace('GET /:mode/', '')).filter(path => path !== 'live')
+  const statuses = await Promise.all(pages.map(async path =>
+    [path, (await browser.open(`/live/${path}`)).status]))
+  expect(statuses).toEqual(pages.map(path => [path, linked.has(path) ? 200 : 403]))
+  expect([...linked].toSorted()).toEqual(SECTIONS[role].toSorted())
 })
 
 const SECTIONS: Readonly<Record<Role, string[]>> = {
@@ -85,33 +83,30 @@ const SECTIONS: Readonly<Record<Role, string[]>> = {
   'read-only': ['account', 'overview', 'jobs', 'usage'],
 }
 
-describe('a change of a person', () => {
-  it('applies to the next request: role, end of sessions, removal', async () => {
-    const { person, browser } = await signedIn('emil', 'developer')
-    const other = await open()
-    await other.signIn(login('emil'))
-    expect((await browser.open('/live/keys')).status).toBe(200)
-    await environment.people.changeRole(environment.orgId, person.id, 'finance')
-    expect((await browser.open('/live/keys')).status).toBe(403)
-    expect((await browser.open('/live/balance')).status).toBe(200)
+it('a change of a person applies to the next request: role, end of sessions, removal', async () => {
+  const { person, browser } = await signedIn('emil', 'developer')
+  const other = await open()
+  await other.signIn(login('emil'))
+  expect((await browser.open('/live/keys')).status).toBe(200)
+  await environment.people.changeRole(environment.orgId, person.id, 'finance')
+  expect((await browser.open('/live/keys')).status).toBe(403)
+  expect((await browser.open('/live/balance')).status).toBe(200)
 
-    const { url } = await browser.submit('/live/account/sign-out-everywhere', '/live/account')
-    expect(url.search).toBe('?notice=left-everywhere')
-    expect((await other.open('/live/overview')).url.pathname).toBe('/sign-in')
+  const { url } = await browser.submit('/live/account/sign-out-everywhere', '/live/account')
+  expect(url.search).toBe('?notice=left-everywhere')
+  expect((await other.open('/live/overview')).url.pathname).toBe('/sign-in')
 
-    await other.signIn(login('emil'))
-    await environment.people.remove(environment.orgId, person.id)
-    expect((await other.open('/live/overview')).url.pathname).toBe('/sign-in')
-    expect((await other.signIn(login('emil'))).status).toBe(403)
-  })
+  await other.signIn(login('emil'))
+  await environment.people.remove(environment.orgId, person.id)
+  expect((await other.open('/live/overview')).url.pathname).toBe('/sign-in')
+  expect((await other.signIn(login('emil'))).status).toBe(403)
 })
 
-describe('the provider for tries', () => {
-  it('prints the settings of the page, and a warning of nothing but its form', async () => {
-    await signedIn('jon', 'owner')
-    const lines = environment.providerOutput().trim().split('\n')
-    expect(lines.filter(line => line.includes('OIDC_ISSUER='))).toHaveLength(1)
-    const warnings = lines.filter(line => line.startsWith('oidc-provider'))
-    expect(warnings).toEqual([expect.stringContaining('devInteractions')])
-  })
+it('the provider for tries ' +
+  'prints the settings of the page, and a warning of nothing but its form', async () => {
+  await signedIn('jon', 'owner')
+  const lines = environment.providerOutput().trim().split('\n')
+  expect(lines.filter(line => line.includes('OIDC_ISSUER='))).toHaveLength(1)
+  const warnings = lines.filter(line => line.startsWith('oidc-provider'))
+  expect(warnings).toEqual([expect.stringContaining('devInteractions')])
 })

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
@@ -88,35 +88,34 @@ async function untilHealthyCame (clients: readonly Client[]): Promise<void> {
   }))
 }
 
-describe('receivers that hang, many more than there are slots,', () => {
-  it('delay no healthy one, and all end with their history, though deliver is killed', async () => {
-    const clients = tenants.map(({ client }) => client)
-    const names = tenants.map(({ tenant }) => tenant)
-    const hosts = Array.from({ length: TENANTS * HOSTS_OF_EACH }, (_, index) => index)
-    const left = hosts.values()
-    await Promise.all(Array.from({ length: 16 }, async () => {
-      for (const index of left) {
-        const [tenant, host] = [index % TENANTS, Math.floor(index / TENANTS)]
-        await startJob(clients[tenant]!, urlOf(`127.3.${tenant}.${1 + host}`, '/hang'))
-      }
-    }))
-    await expect.poll(() => hanging.length).toBe(hosts.length)
-    // No slot becomes free meanwhile: each hanging request waits until it is released.
-    await untilHealthyCame(clients)
-    expect(hanging).toHaveLength(hosts.length)
+it('receivers that hang, many more than there are slots, ' +
+  'delay no healthy one, and all end with their history, though deliver is killed', async () => {
+  const clients = tenants.map(({ client }) => client)
+  const names = tenants.map(({ tenant }) => tenant)
+  const hosts = Array.from({ length: TENANTS * HOSTS_OF_EACH }, (_, index) => index)
+  const left = hosts.values()
+  await Promise.all(Array.from({ length: 16 }, async () => {
+    for (const index of left) {
+      const [tenant, host] = [index % TENANTS, Math.floor(index / TENANTS)]
+      await startJob(clients[tenant]!, urlOf(`127.3.${tenant}.${1 + host}`, '/hang'))
+    }
+  }))
+  await expect.poll(() => hanging.length).toBe(hosts.length)
+  // No slot becomes free meanwhile: each hanging request waits until it is released.
+  await untilHealthyCame(clients)
+  expect(hanging).toHaveLength(hosts.length)
 
-    // All of them wait for their last attempt when the one who makes it is killed.
-    for (const letGo of hanging.splice(0)) letGo()
-    await eventually(async () => {
-      environment.services.kill('deliver-1', 'SIGSTOP')
-      const underWay = await redis.zcard('leases:{deliveries}')
-      if (underWay > 0) environment.services.kill('deliver-1', 'SIGCONT')
-      expect(underWay).toBe(0)
-    })
-    environment.services.kill('deliver-1', 'SIGKILL')
-    await environment.services.untilReady()
-    const ends = async () => (await endsOf(names)).exhausted ?? 0
-    await expect.poll(ends, { interval: 250 }).toBe(hosts.length)
-    expect(await endsOf(names)).toEqual({ delivered: HEALTHY, exhausted: hosts.length })
+  // All of them wait for their last attempt when the one who makes it is killed.
+  for (const letGo of hanging.splice(0)) letGo()
+  await eventually(async () => {
+    environment.services.kill('deliver-1', 'SIGSTOP')
+    const underWay = await redis.zcard('leases:{deliveries}')
+    if (underWay > 0) environment.services.kill('deliver-1', 'SIGCONT')
+    expect(underWay).toBe(0)
   })
+  environment.services.kill('deliver-1', 'SIGKILL')
+  await environment.services.untilReady()
+  const ends = async () => (await endsOf(names)).exhausted ?? 0
+  await expect.poll(ends, { interval: 250 }).toBe(hosts.length)
+  expect(await endsOf(names)).toEqual({ delivered: HEALTHY, exhausted: hosts.length })
 })

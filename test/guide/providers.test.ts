@@ -99,30 +99,29 @@ describe('the guide to providers', () => {
   })
 })
 
-describe('the guide\'s way to WhatsApp and Telegram', () => {
-  it('is a configuration that verifies numbers', async () => {
-    const url = await startVendor()
-    const config = loadConfig(verifyConfig, {
-      ...STAGE_ENVIRONMENT,
-      PROVIDERS: exported('PROVIDERS'),
-      HTTP_PROVIDERS: exported('HTTP_PROVIDERS').replace('https://api.vendor.example', url),
-    })
-    expect(config.PROVIDERS).toMatchObject({ whatsapp: ['http:1'], telegram: ['http:1'] })
-    const [vendor] = readHttpProviders(config.HTTP_PROVIDERS).providers
-    for (const service of ['whatsapp', 'telegram'] as const) {
-      const answers = await createVendorProvider(vendor!).check(
-        [{ row: 0, canonical: '+12127365000' }, { row: 1, canonical: '+12127365001' }],
-        {
-          service,
-          mode: 'live',
-          signal: new AbortController().signal,
-          deadlineMs: Date.now() + 5_000,
-        })
-      expect(answers.map(({ row, verdict: { status, reason, fields } }) =>
-        [row, status, reason, fields])).toEqual([
-        [0, 'valid', 'registered', { [service]: 'true' }],
-        [1, 'invalid', 'not_registered', { [service]: 'false' }],
-      ])
-    }
+it('the guide\'s way to WhatsApp and Telegram ' +
+  'is a configuration that verifies numbers', async () => {
+  const url = await startVendor()
+  const config = loadConfig(verifyConfig, {
+    ...STAGE_ENVIRONMENT,
+    PROVIDERS: exported('PROVIDERS'),
+    HTTP_PROVIDERS: exported('HTTP_PROVIDERS').replace('https://api.vendor.example', url),
   })
+  expect(config.PROVIDERS).toMatchObject({ whatsapp: ['http:1'], telegram: ['http:1'] })
+  const [vendor] = readHttpProviders(config.HTTP_PROVIDERS).providers
+  for (const service of ['whatsapp', 'telegram'] as const) {
+    const answers = await createVendorProvider(vendor!).check(
+      [{ row: 0, canonical: '+12127365000' }, { row: 1, canonical: '+12127365001' }],
+      {
+        service,
+        mode: 'live',
+        signal: new AbortController().signal,
+        deadlineMs: Date.now() + 5_000,
+      })
+    expect(answers.map(({ row, verdict: { status, reason, fields } }) =>
+      [row, status, reason, fields])).toEqual([
+      [0, 'valid', 'registered', { [service]: 'true' }],
+      [1, 'invalid', 'not_registered', { [service]: 'false' }],
+    ])
+  }
 })

@@ -138,26 +138,25 @@ describe('the audit of the access log', () => {
   })
 })
 
-describe('the list of an organization', () => {
-  it('has an attempt until its result is stored, on every page', async () => {
-    const log = createAccessLog(environment.redis)
-    const about = {
-      organization: `${organization()}1`,
-      actor: { kind: 'operator', id: 'ann' },
-      action: 'key.revoked',
-      target: 'key_1',
-    } as const
-    const listed = async (before?: number) => (await copy.newest({
-      organization: about.organization, limit: 9, before,
-    })).map(({ action, outcome }) => `${action} ${outcome}`)
-    const { record } = await recordAttempt(log, about)
-    await recordAttempt(log, { ...about, action: 'key.rolled' })
-    await eventually(async () =>
-      expect(await listed()).toEqual(['key.rolled attempted', 'key.revoked attempted']))
-    await record('failed')
-    await eventually(async () =>
-      expect(await listed()).toEqual(['key.revoked failed', 'key.rolled attempted']))
-    const [{ seq = 0 } = {}] = await copy.newest({ organization: about.organization, limit: 1 })
-    expect(await listed(seq)).toEqual(['key.rolled attempted'])
-  })
+it('the list of an organization ' +
+  'has an attempt until its result is stored, on every page', async () => {
+  const log = createAccessLog(environment.redis)
+  const about = {
+    organization: `${organization()}1`,
+    actor: { kind: 'operator', id: 'ann' },
+    action: 'key.revoked',
+    target: 'key_1',
+  } as const
+  const listed = async (before?: number) => (await copy.newest({
+    organization: about.organization, limit: 9, before,
+  })).map(({ action, outcome }) => `${action} ${outcome}`)
+  const { record } = await recordAttempt(log, about)
+  await recordAttempt(log, { ...about, action: 'key.rolled' })
+  await eventually(async () =>
+    expect(await listed()).toEqual(['key.rolled attempted', 'key.revoked attempted']))
+  await record('failed')
+  await eventually(async () =>
+    expect(await listed()).toEqual(['key.revoked failed', 'key.rolled attempted']))
+  const [{ seq = 0 } = {}] = await copy.newest({ organization: about.organization, limit: 1 })
+  expect(await listed(seq)).toEqual(['key.rolled attempted'])
 })

@@ -87,26 +87,25 @@ async function foundIn (text: string) {
   return first
 }
 
-describe('records of jobs whose tokens are of different versions', () => {
-  it('are found by misses of the first version, and kept 3 days by the others', async () => {
-    const [oldA, oldB, newA, newB] = tokens as [Buffer, Buffer, Buffer, Buffer]
-    const before = scopeOf('org_8.live')
-    const old = Buffer.concat([oldA, oldB])
-    const fresh = Buffer.concat([newA, newB])
-    const rotated = { ...before, version: '2', rotated: { versions: ['1'], tokens: old } }
-    const [first, second] = [1, 2].map(confidence => cachedRecord({ confidence }))
-    await cache.store(before, old, [first, undefined])
-    expect(await cache.find(rotated, fresh)).toEqual([first, undefined])
-    await cache.store(rotated, fresh, [undefined, second])
-    expect(await cache.find(before, old)).toEqual([first, second])
-    expect(await cache.find({ ...rotated, rotated: null }, fresh)).toEqual([undefined, second])
-    expect(await cache.find(scopeOf('org_9.live'), old)).toEqual([undefined, undefined])
-    const lasting = await Promise.all([['1', oldB], ['2', newB]].map(async ([version, token]) =>
-      await redis.pttl(Buffer.concat([
-        Buffer.from(buildKeyPrefix({ ...before, version: String(version) })), token as Buffer,
-      ]))))
-    expect(lasting.map(ms => Math.ceil(ms / DAY_MS))).toEqual([3, 90])
-  })
+it('records of jobs whose tokens are of different versions ' +
+  'are found by misses of the first version, and kept 3 days by the others', async () => {
+  const [oldA, oldB, newA, newB] = tokens as [Buffer, Buffer, Buffer, Buffer]
+  const before = scopeOf('org_8.live')
+  const old = Buffer.concat([oldA, oldB])
+  const fresh = Buffer.concat([newA, newB])
+  const rotated = { ...before, version: '2', rotated: { versions: ['1'], tokens: old } }
+  const [first, second] = [1, 2].map(confidence => cachedRecord({ confidence }))
+  await cache.store(before, old, [first, undefined])
+  expect(await cache.find(rotated, fresh)).toEqual([first, undefined])
+  await cache.store(rotated, fresh, [undefined, second])
+  expect(await cache.find(before, old)).toEqual([first, second])
+  expect(await cache.find({ ...rotated, rotated: null }, fresh)).toEqual([undefined, second])
+  expect(await cache.find(scopeOf('org_9.live'), old)).toEqual([undefined, undefined])
+  const lasting = await Promise.all([['1', oldB], ['2', newB]].map(async ([version, token]) =>
+    await redis.pttl(Buffer.concat([
+      Buffer.from(buildKeyPrefix({ ...before, version: String(version) })), token as Buffer,
+    ]))))
+  expect(lasting.map(ms => Math.ceil(ms / DAY_MS))).toEqual([3, 90])
 })
 
 describe('leases in Redis', () => {
@@ -195,26 +194,25 @@ describe('leases of jobs whose tokens are of different versions', () => {
   })
 })
 
-describe('offers in Redis', () => {
-  it('fill only entries without a usable record, for 90 days, visible to all', async () => {
-    const scope = scopeOf('org_7.live')
-    const all = Buffer.concat(tokens)
-    const records = tokens.map((_, row) => cachedRecord({ confidence: row % 99, job: 'job_1' }))
-    const theirs = cachedRecord({ job: 'job_2', fields: { carrier: 'Acmé' } })
-    const [first, second, third] = tokens as [Buffer, Buffer, Buffer]
-    await cache.store(scope, first, [theirs])
-    await cache.store(scope, second, [cachedRecord({ confidence: 100 })])
-    await cache.claim(scope, third, claimOf('job_3'))
-    const usable: CacheClaim['usable'] = ({ confidence }) => confidence < 100
-    const expected = [theirs, records[1], 'leased', ...records.slice(3)]
-    expect(await cache.offer(scope, all, { records, usable })).toEqual(expected)
-    expect(await cache.find(scope, all)).toEqual(expected.with(2, undefined))
-    const other = tokens.map(() => cachedRecord({ job: 'job_4' }))
-    expect(await cache.offer(scope, all, { records: other, usable })).toEqual(expected)
-    const lasting = await Promise.all((await redis.keys(`${buildKeyPrefix(scope)}*`)).map(
-      async (key) => await redis.pttl(key)))
-    expect(lasting.filter((ms) => ms > 89 * DAY_MS)).toHaveLength(299)
-  })
+it('offers in Redis ' +
+  'fill only entries without a usable record, for 90 days, visible to all', async () => {
+  const scope = scopeOf('org_7.live')
+  const all = Buffer.concat(tokens)
+  const records = tokens.map((_, row) => cachedRecord({ confidence: row % 99, job: 'job_1' }))
+  const theirs = cachedRecord({ job: 'job_2', fields: { carrier: 'Acmé' } })
+  const [first, second, third] = tokens as [Buffer, Buffer, Buffer]
+  await cache.store(scope, first, [theirs])
+  await cache.store(scope, second, [cachedRecord({ confidence: 100 })])
+  await cache.claim(scope, third, claimOf('job_3'))
+  const usable: CacheClaim['usable'] = ({ confidence }) => confidence < 100
+  const expected = [theirs, records[1], 'leased', ...records.slice(3)]
+  expect(await cache.offer(scope, all, { records, usable })).toEqual(expected)
+  expect(await cache.find(scope, all)).toEqual(expected.with(2, undefined))
+  const other = tokens.map(() => cachedRecord({ job: 'job_4' }))
+  expect(await cache.offer(scope, all, { records: other, usable })).toEqual(expected)
+  const lasting = await Promise.all((await redis.keys(`${buildKeyPrefix(scope)}*`)).map(
+    async (key) => await redis.pttl(key)))
+  expect(lasting.filter((ms) => ms > 89 * DAY_MS)).toHaveLength(299)
 })
 
 describe('results of mail domains in Redis', () => {

@@ -105,24 +105,23 @@ describe('the statements for ClickHouse Cloud', () => {
   })
 })
 
-describe('the retention of final records', () => {
-  it('is that of the table on every server, and can be taken back', async () => {
-    const keep = (months?: number) =>
-      keepRecords(client, { months, convert: text => onCluster(text, target) })
-    expect([await keep(), await keep(12), await keep(12), await keep(), await keep()]).toEqual([
-      undefined,
-      'final records are kept for 12 months',
-      undefined,
-      'final records are kept forever',
-      undefined,
-    ])
-    const altered = `ALTER TABLE \`${database}\`.jobs_local ON CLUSTER 'embedded'`
-    expect(commands.splice(0)).toEqual([
-      `${altered} MODIFY SETTING ttl_only_drop_parts = 1`,
-      `${altered} MODIFY TTL toDateTime(created) + toIntervalMonth(12)`,
-      `${altered} REMOVE TTL`,
-    ])
-  })
+it('the retention of final records ' +
+  'is that of the table on every server, and can be taken back', async () => {
+  const keep = (months?: number) =>
+    keepRecords(client, { months, convert: text => onCluster(text, target) })
+  expect([await keep(), await keep(12), await keep(12), await keep(), await keep()]).toEqual([
+    undefined,
+    'final records are kept for 12 months',
+    undefined,
+    'final records are kept forever',
+    undefined,
+  ])
+  const altered = `ALTER TABLE \`${database}\`.jobs_local ON CLUSTER 'embedded'`
+  expect(commands.splice(0)).toEqual([
+    `${altered} MODIFY SETTING ttl_only_drop_parts = 1`,
+    `${altered} MODIFY TTL toDateTime(created) + toIntervalMonth(12)`,
+    `${altered} REMOVE TTL`,
+  ])
 })
 
 describe('services on the tables over all shards', () => {

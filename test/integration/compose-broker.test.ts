@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import kafkajs, { Kafka, logLevel } from 'kafkajs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { alignAccess } from '../../deploy/provision/access.ts'
 import { findDifferences } from '../../deploy/provision/check.ts'
 import { createTopics } from '../../deploy/provision/topics.ts'
@@ -106,60 +106,59 @@ async function sent (connection: KafkaConnection, topic: string): Promise<string
   }
 }
 
-describe('the broker of compose.yaml', () => {
-  it('allows each stage what provision grants, and nothing without a password', async () => {
-    const said: string[] = []
-    const say = (line: string) => { said.push(line) }
-    const connection = broker.as('admin')
-    await createTopics({ connection, say: () => {} })
-    const denied = 'TOPIC_AUTHORIZATION_FAILED'
-    expect(await sent(broker.as('verify'), 'verify.dead')).toBe(denied)
-    await withAdmin(broker.as('verify'), admin => alignAccess(admin, 'manage', say))
-    expect(said.splice(0)).toEqual([expect.stringMatching(
-      /^warning: ACLs: the brokers refuse them to this user \(CLUSTER_AUTHORIZATION_FAILED\)/)])
+it('the broker of compose.yaml ' +
+  'allows each stage what provision grants, and nothing without a password', async () => {
+  const said: string[] = []
+  const say = (line: string) => { said.push(line) }
+  const connection = broker.as('admin')
+  await createTopics({ connection, say: () => {} })
+  const denied = 'TOPIC_AUTHORIZATION_FAILED'
+  expect(await sent(broker.as('verify'), 'verify.dead')).toBe(denied)
+  await withAdmin(broker.as('verify'), admin => alignAccess(admin, 'manage', say))
+  expect(said.splice(0)).toEqual([expect.stringMatching(
+    /^warning: ACLs: the brokers refuse them to this user \(CLUSTER_AUTHORIZATION_FAILED\)/)])
+  await withAdmin(connection, admin => alignAccess(admin, 'check', say))
+  expect(said.splice(0)).toContain('warning: ACLs: User:verify lacks write on topic verify.dead')
+  await withAdmin(connection, admin => alignAccess(admin, 'manage', say))
+  // A broker receives new rules from its controller.
+  await eventually(async () => {
+    expect(await sent(broker.as('verify'), 'verify.dead')).toBe('done')
+    expect(await sent(broker.as('ledger'), 'wallet.journal')).toBe('done')
     await withAdmin(connection, admin => alignAccess(admin, 'check', say))
-    expect(said.splice(0)).toContain('warning: ACLs: User:verify lacks write on topic verify.dead')
-    await withAdmin(connection, admin => alignAccess(admin, 'manage', say))
-    // A broker receives new rules from its controller.
-    await eventually(async () => {
-      expect(await sent(broker.as('verify'), 'verify.dead')).toBe('done')
-      expect(await sent(broker.as('ledger'), 'wallet.journal')).toBe('done')
-      await withAdmin(connection, admin => alignAccess(admin, 'check', say))
-      expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
-    })
-    const check = (user: string) => findDifferences({
-      connection: broker.as(user),
-      partitions: DEFAULT_PARTITIONS,
-      accessRules: 'manage',
-      registryUrl: stackEnv()['SCHEMA_REGISTRY_URL']!,
-    })
-    expect(await check('admin')).toEqual([])
-    await withAdmin(connection, admin => admin.createAcls({
-      acl: [AclOperationTypes.DESCRIBE, AclOperationTypes.DESCRIBE_CONFIGS].map(operation => ({
-        principal: 'User:verify',
-        host: '*',
-        operation,
-        permissionType: AclPermissionTypes.ALLOW,
-        resourceType: AclResourceTypes.TOPIC,
-        resourceName: '*',
-        resourcePatternType: ResourcePatternTypes.LITERAL,
-      })),
-    }))
-    await eventually(async () => expect(await check('verify')).toMatchObject([
-      { of: 'rules of access', is: 'hidden (CLUSTER_AUTHORIZATION_FAILED)' },
-    ]))
-    await withAdmin(connection, admin => alignAccess(admin, 'manage', say))
-    expect(await sent(broker.as('verify'), 'wallet.journal')).toBe(denied)
-    // Of deployments with different prefixes, each has its own rules, in any order.
-    await withAdmin({ ...connection, prefix: 'eu.' }, async admin => {
-      await alignAccess(admin, 'manage', () => {}, 'eu.')
-      await withAdmin(connection, plain => alignAccess(plain, 'manage', say))
-      expect(said.at(-1)).toMatch(/ 0 others deleted$/)
-      await alignAccess(admin, 'check', say, 'eu.')
-      expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
-    })
-    const wrong = { mechanism: 'plain', username: 'verify', password: 'wrong' } as const
-    expect(await sent({ brokers: [broker.address], sasl: wrong }, 'verify.dead'))
-      .toBe('KafkaJSSASLAuthenticationError')
+    expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
   })
+  const check = (user: string) => findDifferences({
+    connection: broker.as(user),
+    partitions: DEFAULT_PARTITIONS,
+    accessRules: 'manage',
+    registryUrl: stackEnv()['SCHEMA_REGISTRY_URL']!,
+  })
+  expect(await check('admin')).toEqual([])
+  await withAdmin(connection, admin => admin.createAcls({
+    acl: [AclOperationTypes.DESCRIBE, AclOperationTypes.DESCRIBE_CONFIGS].map(operation => ({
+      principal: 'User:verify',
+      host: '*',
+      operation,
+      permissionType: AclPermissionTypes.ALLOW,
+      resourceType: AclResourceTypes.TOPIC,
+      resourceName: '*',
+      resourcePatternType: ResourcePatternTypes.LITERAL,
+    })),
+  }))
+  await eventually(async () => expect(await check('verify')).toMatchObject([
+    { of: 'rules of access', is: 'hidden (CLUSTER_AUTHORIZATION_FAILED)' },
+  ]))
+  await withAdmin(connection, admin => alignAccess(admin, 'manage', say))
+  expect(await sent(broker.as('verify'), 'wallet.journal')).toBe(denied)
+  // Of deployments with different prefixes, each has its own rules, in any order.
+  await withAdmin({ ...connection, prefix: 'eu.' }, async admin => {
+    await alignAccess(admin, 'manage', () => {}, 'eu.')
+    await withAdmin(connection, plain => alignAccess(plain, 'manage', say))
+    expect(said.at(-1)).toMatch(/ 0 others deleted$/)
+    await alignAccess(admin, 'check', say, 'eu.')
+    expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
+  })
+  const wrong = { mechanism: 'plain', username: 'verify', password: 'wrong' } as const
+  expect(await sent({ brokers: [broker.address], sasl: wrong }, 'verify.dead'))
+    .toBe('KafkaJSSASLAuthenticationError')
 })

@@ -43,112 +43,109 @@ afterAll(() => services?.stop())
 
 const startAll = () => services.setScale({})
 
-describe('a letter of a running job', () => {
-  it('is decrypted only on request, and a replay is charged once', async () => {
-    const inputs = [CANARY, '+12127365001', '+12127365002']
-    const { id } = await client.createJob({ service: 'phone-validation', inputs })
-    // Its key is lost before any stage reads its rows, so these can't even end without a verdict.
-    const { dataKey } = jobRedisKeys(tenant, id)
-    const wrapped = await state.getBuffer(dataKey) ?? Buffer.alloc(0)
-    await state.del(dataKey)
-    await producer.send([{ topic: 'job.keys', key: id, value: null, headers: {} }])
-    await startAll()
-    const letters = await waitingOf(id, 2)
-    expect(letters.map(({ stage, reason }) => [stage, reason]))
-      .toEqual([['verify', 'job_key_lost'], ['settle', 'job_key_lost']])
-    const letter = letters[0]?.letter ?? ''
-    expect(await dead('show', 'verify', letter, '--open'))
-      .toContain('content: cannot be opened: job_key_lost')
+it('a letter of a running job ' +
+  'is decrypted only on request, and a replay is charged once', async () => {
+  const inputs = [CANARY, '+12127365001', '+12127365002']
+  const { id } = await client.createJob({ service: 'phone-validation', inputs })
+  // Its key is lost before any stage reads its rows, so these can't even end without a verdict.
+  const { dataKey } = jobRedisKeys(tenant, id)
+  const wrapped = await state.getBuffer(dataKey) ?? Buffer.alloc(0)
+  await state.del(dataKey)
+  await producer.send([{ topic: 'job.keys', key: id, value: null, headers: {} }])
+  await startAll()
+  const letters = await waitingOf(id, 2)
+  expect(letters.map(({ stage, reason }) => [stage, reason]))
+    .toEqual([['verify', 'job_key_lost'], ['settle', 'job_key_lost']])
+  const letter = letters[0]?.letter ?? ''
+  expect(await dead('show', 'verify', letter, '--open'))
+    .toContain('content: cannot be opened: job_key_lost')
 
-    await state.set(dataKey, wrapped)
-    const closed = await dead('show', 'verify', letter)
-    expect(closed).toContain('replayEffect: can complete open rows')
-    expect(closed).not.toContain(CANARY)
-    const opened = JSON.parse(await dead('show', 'verify', letter, '--open', '--json'))
-    expect(opened.warning).toContain('decrypted')
-    expect(opened.content.canonicals).toEqual(inputs)
+  await state.set(dataKey, wrapped)
+  const closed = await dead('show', 'verify', letter)
+  expect(closed).toContain('replayEffect: can complete open rows')
+  expect(closed).not.toContain(CANARY)
+  const opened = JSON.parse(await dead('show', 'verify', letter, '--open', '--json'))
+  expect(opened.warning).toContain('decrypted')
+  expect(opened.content.canonicals).toEqual(inputs)
 
-    expect(await dead('replay', 'verify', letter)).toContain(`verify ${letter}: taken, job ${id}`)
-    expect(await dead('replay', 'settle', '--job', id, '--yes'))
-      .toMatch(new RegExp(`^settle 0:\\d+: taken, job ${id}, completed, charged [1-9]\\d* micros$`))
-    const job = await client.waitForEnd(id)
-    expect([job.status, job.successRecords, job.failedRecords]).toEqual(['completed', 3, 0])
-    expect(job.chargedMicros).toBe(job.maxQuoteMicros)
-    const results = await client.results(id)
-    expect(parseCsv(results).map(({ status }) => status)).toEqual(['valid', 'valid', 'valid'])
+  expect(await dead('replay', 'verify', letter)).toContain(`verify ${letter}: taken, job ${id}`)
+  expect(await dead('replay', 'settle', '--job', id, '--yes'))
+    .toMatch(new RegExp(`^settle 0:\\d+: taken, job ${id}, completed, charged [1-9]\\d* micros$`))
+  const job = await client.waitForEnd(id)
+  expect([job.status, job.successRecords, job.failedRecords]).toEqual(['completed', 3, 0])
+  expect(job.chargedMicros).toBe(job.maxQuoteMicros)
+  const results = await client.results(id)
+  expect(parseCsv(results).map(({ status }) => status)).toEqual(['valid', 'valid', 'valid'])
 
-    // Of a job that is over, a replay changes nothing.
-    const balance = await wallet.balance(tenant)
-    expect([balance.reservedMicros, balance.chargedMicros]).toEqual([0, job.chargedMicros])
-    expect(await dead('show', 'verify', letter)).toContain('replayEffect: charges nothing')
-    await dead('replay', 'verify', letter, '--again')
-    await dead('replay', 'settle', '--job', id, '--again', '--yes')
-    await untilRead(brokers, CHECKS, MISSED)
-    await untilRead(brokers, 'settle.small', 'rows.completed.small')
-    expect(await lettersOf(id)).toEqual([])
-    expect(await wallet.balance(tenant)).toEqual(balance)
-    expect(await client.job(id)).toEqual(job)
-    expect(await client.results(id)).toBe(results)
-    expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
-  })
+  // Of a job that is over, a replay changes nothing.
+  const balance = await wallet.balance(tenant)
+  expect([balance.reservedMicros, balance.chargedMicros]).toEqual([0, job.chargedMicros])
+  expect(await dead('show', 'verify', letter)).toContain('replayEffect: charges nothing')
+  await dead('replay', 'verify', letter, '--again')
+  await dead('replay', 'settle', '--job', id, '--again', '--yes')
+  await untilRead(brokers, CHECKS, MISSED)
+  await untilRead(brokers, 'settle.small', 'rows.completed.small')
+  expect(await lettersOf(id)).toEqual([])
+  expect(await wallet.balance(tenant)).toEqual(balance)
+  expect(await client.job(id)).toEqual(job)
+  expect(await client.results(id)).toBe(results)
+  expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
 })
 
-describe('a letter of an organization that lacks its keys', () => {
-  it('delays no other organization, and is replayed once they are restored', async () => {
-    await services.setScale({ verify: 0 })
-    const lost = await createDemo(env)
-    const customer = createClient({ baseUrl: services.baseUrl, apiKey: lost.keys.live })
-    const request = { service: 'phone-validation', inputs: [CANARY, 'nonsense'] } as const
-    const { id } = await customer.createJob(request)
-    await eventually(async () =>
-      expect(await messagesOf(brokers, id, MISSED)).toHaveLength(1))
-    const backup = await state.hgetall(organizationKeysKey(lost.orgId))
-    await loseKeys(env, lost.orgId)
-    await startAll()
-    const { rows } = await runJob(client, request)
-    expect(rows.map(({ status }) => status)).toEqual(['valid', 'invalid'])
-    expect(await waitingOf(id)).toMatchObject([{ stage: 'verify', reason: 'missing_key' }])
+it('a letter of an organization that lacks its keys ' +
+  'delays no other organization, and is replayed once they are restored', async () => {
+  await services.setScale({ verify: 0 })
+  const lost = await createDemo(env)
+  const customer = createClient({ baseUrl: services.baseUrl, apiKey: lost.keys.live })
+  const request = { service: 'phone-validation', inputs: [CANARY, 'nonsense'] } as const
+  const { id } = await customer.createJob(request)
+  await eventually(async () =>
+    expect(await messagesOf(brokers, id, MISSED)).toHaveLength(1))
+  const backup = await state.hgetall(organizationKeysKey(lost.orgId))
+  await loseKeys(env, lost.orgId)
+  await startAll()
+  const { rows } = await runJob(client, request)
+  expect(rows.map(({ status }) => status)).toEqual(['valid', 'invalid'])
+  expect(await waitingOf(id)).toMatchObject([{ stage: 'verify', reason: 'missing_key' }])
 
-    await state.hset(organizationKeysKey(lost.orgId), backup)
-    await dead('replay', 'verify', '--reason', 'missing_key', '--yes')
-    const job = await customer.waitForEnd(id)
-    expect([job.status, job.successRecords, job.failedRecords]).toEqual(['completed', 1, 1])
-    expect((await runAudit(env, { only: [`${lost.orgId}.live`] })).breaches).toEqual([])
-  })
+  await state.hset(organizationKeysKey(lost.orgId), backup)
+  await dead('replay', 'verify', '--reason', 'missing_key', '--yes')
+  const job = await customer.waitForEnd(id)
+  expect([job.status, job.successRecords, job.failedRecords]).toEqual(['completed', 1, 1])
+  expect((await runAudit(env, { only: [`${lost.orgId}.live`] })).breaches).toEqual([])
 })
 
-describe('a letter whose rows have ended without a verdict', () => {
-  it('adds no verdict and no charge when it is replayed', async () => {
-    await services.setScale({ verify: 0 })
-    const before = await wallet.balance(tenant)
-    const inputs = Array.from({ length: 250 }, (_, index) => `+1212737${1_000 + index}`)
-    const { id } = await client.createJob({ service: 'phone-validation', inputs })
-    const [first, ...others] = await messagesOf(brokers, id, MISSED)
-    if (first === undefined) throw new Error('the job has parts')
-    // The first part reaches the checks as garbage, and the others not yet.
-    await skipAll(brokers, CHECKS, MISSED)
-    await producer.send([onceMore(first, Buffer.from('garbage'))])
-    await startAll()
-    expect(await waitingOf(id)).toMatchObject([{ stage: 'verify', reason: 'undecodable' }])
+it('a letter whose rows have ended without a verdict ' +
+  'adds no verdict and no charge when it is replayed', async () => {
+  await services.setScale({ verify: 0 })
+  const before = await wallet.balance(tenant)
+  const inputs = Array.from({ length: 250 }, (_, index) => `+1212737${1_000 + index}`)
+  const { id } = await client.createJob({ service: 'phone-validation', inputs })
+  const [first, ...others] = await messagesOf(brokers, id, MISSED)
+  if (first === undefined) throw new Error('the job has parts')
+  // The first part reaches the checks as garbage, and the others not yet.
+  await skipAll(brokers, CHECKS, MISSED)
+  await producer.send([onceMore(first, Buffer.from('garbage'))])
+  await startAll()
+  expect(await waitingOf(id)).toMatchObject([{ stage: 'verify', reason: 'undecodable' }])
 
-    // The same batch as a readable letter: as if a release had fixed the defect.
-    await sendDeadLetters(producer, 'verify', [{ raw: first, reason: 'fixed' }])
-    const again = await dead('replay', 'verify', '--job', id, '--reason', 'fixed', '--yes')
-    expect(again).toMatch(/^verify 0:\d+: taken, job /)
-    await untilRead(brokers, CHECKS, MISSED)
-    await producer.send(others.map(part => onceMore(part)))
+  // The same batch as a readable letter: as if a release had fixed the defect.
+  await sendDeadLetters(producer, 'verify', [{ raw: first, reason: 'fixed' }])
+  const again = await dead('replay', 'verify', '--job', id, '--reason', 'fixed', '--yes')
+  expect(again).toMatch(/^verify 0:\d+: taken, job /)
+  await untilRead(brokers, CHECKS, MISSED)
+  await producer.send(others.map(part => onceMore(part)))
 
-    const job = await client.waitForEnd(id)
-    const lost = readRowCount(first.headers)
-    expect([job.status, job.successRecords, job.failedRecords])
-      .toEqual(['completed', 250 - lost, lost])
-    expect(job.chargedMicros).toBe((250 - lost) * (job.maxQuoteMicros / 250))
-    expect((await wallet.balance(tenant)).chargedMicros - before.chargedMicros)
-      .toBe(job.chargedMicros)
-    const reasons = parseCsv(await client.results(id)).map(row => row['reason'])
-    expect(reasons.filter(reason => reason === 'internal')).toHaveLength(lost)
-    expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
-  })
+  const job = await client.waitForEnd(id)
+  const lost = readRowCount(first.headers)
+  expect([job.status, job.successRecords, job.failedRecords])
+    .toEqual(['completed', 250 - lost, lost])
+  expect(job.chargedMicros).toBe((250 - lost) * (job.maxQuoteMicros / 250))
+  expect((await wallet.balance(tenant)).chargedMicros - before.chargedMicros)
+    .toBe(job.chargedMicros)
+  const reasons = parseCsv(await client.results(id)).map(row => row['reason'])
+  expect(reasons.filter(reason => reason === 'internal')).toHaveLength(lost)
+  expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
 })
 
 const headersOf = (job: string) => ({
@@ -200,12 +197,10 @@ describe('an unreadable message', () => {
   })
 })
 
-describe('the command', () => {
-  it('ends by itself, with an answer or with what to type instead', async () => {
-    const { stdout } = await run('list', '--json')
-    expect(Object.keys(JSON.parse(stdout).waiting)).toContain('verify')
-    await expect(run('show', 'settle', '0:99999')).rejects.toMatchObject({
-      code: 2, stderr: expect.stringMatching(/^Letter 0:99999 does not exist in settle\.dead, /),
-    })
+it('the command ends by itself, with an answer or with what to type instead', async () => {
+  const { stdout } = await run('list', '--json')
+  expect(Object.keys(JSON.parse(stdout).waiting)).toContain('verify')
+  await expect(run('show', 'settle', '0:99999')).rejects.toMatchObject({
+    code: 2, stderr: expect.stringMatching(/^Letter 0:99999 does not exist in settle\.dead, /),
   })
 })

@@ -314,24 +314,23 @@ async function killDeliver (): Promise<void> {
   await services.untilReady()
 }
 
-describe('a deliver process that crashes', () => {
-  it('leaves pending attempts, attempts in flight and the history to the next one', async () => {
-    const waits = await startJob('500,500,500,200')
-    const under = await startJob('hang,200', '127.0.0.9')
-    await receiver.until(1, waits.path)
-    await receiver.until(1, under.path)
-    await killDeliver()
-    const attempts = await historyUntilDelivered(waits.id)
-    // The outcome of an attempt under way at the kill is unknown: it is repeated, unrecorded.
-    const attemptCount = attempts.length
-    expect([3, 4]).toContain(attemptCount)
-    expect(outcomes(attempts)).toEqual(attempts.map((_, index) => index === attemptCount - 1
-      ? [attemptCount, 'delivered', '', 200]
-      : [index + 1, 'failed', 'status', 500]))
-    expect(await receiver.until(4, waits.path)).toHaveLength(4)
-    expect(outcomes(await historyUntilDelivered(under.id))).toEqual([[1, 'delivered', '', 200]])
-    expect(await receiver.until(2, under.path)).toHaveLength(2)
-  })
+it('a deliver process that crashes ' +
+  'leaves pending attempts, attempts in flight and the history to the next one', async () => {
+  const waits = await startJob('500,500,500,200')
+  const under = await startJob('hang,200', '127.0.0.9')
+  await receiver.until(1, waits.path)
+  await receiver.until(1, under.path)
+  await killDeliver()
+  const attempts = await historyUntilDelivered(waits.id)
+  // The outcome of an attempt under way at the kill is unknown: it is repeated, unrecorded.
+  const attemptCount = attempts.length
+  expect([3, 4]).toContain(attemptCount)
+  expect(outcomes(attempts)).toEqual(attempts.map((_, index) => index === attemptCount - 1
+    ? [attemptCount, 'delivered', '', 200]
+    : [index + 1, 'failed', 'status', 500]))
+  expect(await receiver.until(4, waits.path)).toHaveLength(4)
+  expect(outcomes(await historyUntilDelivered(under.id))).toEqual([[1, 'delivered', '', 200]])
+  expect(await receiver.until(2, under.path)).toHaveLength(2)
 })
 
 describe.concurrent('webhook endpoints', () => {

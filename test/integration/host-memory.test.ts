@@ -213,18 +213,17 @@ describe('a clock that is set back', () => {
   })
 })
 
-describe('a clock that is set ahead', () => {
-  it('grants one full bucket and as many sessions, while those before must end', async () => {
-    const [memory, party] = [memoryOf(), newParty({ sessions: 1 })]
-    const before = await granted(memory, party, 20)
-    await setClock(nowMs + HOUR_MS)
-    const after = await granted(memory, party, 20)
-    expect([before.recipients, after.recipients]).toEqual([10, 10])
-    expect(await memory.more(party, before.session, 1)).toBeUndefined()
-    expect(await memory.begin(party, 1)).toMatchObject({ why: 'sessions' })
-    await memory.end(party, before.session, report({ unused: 10 }))
-    expect(await memory.more(party, after.session, 1)).toMatchObject({ recipients: 0 })
-  })
+it('a clock that is set ahead ' +
+  'grants one full bucket and as many sessions, while those before must end', async () => {
+  const [memory, party] = [memoryOf(), newParty({ sessions: 1 })]
+  const before = await granted(memory, party, 20)
+  await setClock(nowMs + HOUR_MS)
+  const after = await granted(memory, party, 20)
+  expect([before.recipients, after.recipients]).toEqual([10, 10])
+  expect(await memory.more(party, before.session, 1)).toBeUndefined()
+  expect(await memory.begin(party, 1)).toMatchObject({ why: 'sessions' })
+  await memory.end(party, before.session, report({ unused: 10 }))
+  expect(await memory.more(party, after.session, 1)).toMatchObject({ recipients: 0 })
 })
 
 describe('the sessions of an owner', () => {
@@ -435,66 +434,61 @@ describe('what is known of an exchange', () => {
   })
 })
 
-describe('whether a domain accepts any name', () => {
-  it('is known for a day, by exchange, without the domain in any key', async () => {
-    const memory = memoryOf()
-    await memory.rememberCatchAll('mx.a.org', 'jane-doe.org', true)
-    await memory.rememberCatchAll('mx.b.org', 'jane-doe.org', false)
-    const other = memoryOf(connect())
-    expect(await other.catchAll('mx.a.org', 'jane-doe.org')).toBe(true)
-    expect(await other.catchAll('mx.b.org', 'jane-doe.org')).toBe(false)
-    expect(await other.catchAll('mx.a.org', 'john-doe.org')).toBeUndefined()
-    const keys = await redis.keys('*')
-    expect(keys.filter(key => key.includes('doe'))).toEqual([])
-    for (const key of keys.filter(name => name.startsWith('mail-catch-all:'))) {
-      const leftMs = await redis.pttl(key)
-      expect([leftMs > 23 * HOUR_MS, leftMs <= 24 * HOUR_MS]).toEqual([true, true])
-    }
-  })
+it('whether a domain accepts any name ' +
+  'is known for a day, by exchange, without the domain in any key', async () => {
+  const memory = memoryOf()
+  await memory.rememberCatchAll('mx.a.org', 'jane-doe.org', true)
+  await memory.rememberCatchAll('mx.b.org', 'jane-doe.org', false)
+  const other = memoryOf(connect())
+  expect(await other.catchAll('mx.a.org', 'jane-doe.org')).toBe(true)
+  expect(await other.catchAll('mx.b.org', 'jane-doe.org')).toBe(false)
+  expect(await other.catchAll('mx.a.org', 'john-doe.org')).toBeUndefined()
+  const keys = await redis.keys('*')
+  expect(keys.filter(key => key.includes('doe'))).toEqual([])
+  for (const key of keys.filter(name => name.startsWith('mail-catch-all:'))) {
+    const leftMs = await redis.pttl(key)
+    expect([leftMs > 23 * HOUR_MS, leftMs <= 24 * HOUR_MS]).toEqual([true, true])
+  }
 })
 
-describe('operators', () => {
-  it('see each party, with the counts of this hour and the one before', async () => {
-    await setClock(Math.ceil(nowMs / HOUR_MS) * HOUR_MS)
-    const [memory, party] = [memoryOf(), newParty()]
-    const state = async () => (await memoryOf(connect()).owners())
-      .find(({ owner }) => owner === party.policy.owner)
-    await granted(memory, party)
-    const { session } = await granted(memory, party)
-    const counts = { asked: 9, verdicts: 5, blocked: 2 }
-    await memory.end(party, session, report({ ...counts, ending: 'limited', restMs: 90_000 }))
-    const shown = { owner: party.policy.owner, egress: 'one', rate: 42 }
-    expect(await state()).toEqual({ ...shown, ...counts, sessions: 1, restMs: 90_000 })
-    await setClock(nowMs + 90_000)
-    expect(await state()).toEqual({ ...shown, ...counts, sessions: 0, restMs: 0 })
-    for (const [hours, total] of [[1, 18], [1, 18], [2, 9]] as const) {
-      await setClock(nowMs + hours * HOUR_MS)
-      const grant = await granted(memory, party)
-      await memory.end(party, grant.session, report({ asked: 9 }))
-      expect(await state()).toMatchObject({ asked: total })
-    }
-  })
+it('operators see each party, with the counts of this hour and the one before', async () => {
+  await setClock(Math.ceil(nowMs / HOUR_MS) * HOUR_MS)
+  const [memory, party] = [memoryOf(), newParty()]
+  const state = async () => (await memoryOf(connect()).owners())
+    .find(({ owner }) => owner === party.policy.owner)
+  await granted(memory, party)
+  const { session } = await granted(memory, party)
+  const counts = { asked: 9, verdicts: 5, blocked: 2 }
+  await memory.end(party, session, report({ ...counts, ending: 'limited', restMs: 90_000 }))
+  const shown = { owner: party.policy.owner, egress: 'one', rate: 42 }
+  expect(await state()).toEqual({ ...shown, ...counts, sessions: 1, restMs: 90_000 })
+  await setClock(nowMs + 90_000)
+  expect(await state()).toEqual({ ...shown, ...counts, sessions: 0, restMs: 0 })
+  for (const [hours, total] of [[1, 18], [1, 18], [2, 9]] as const) {
+    await setClock(nowMs + hours * HOUR_MS)
+    const grant = await granted(memory, party)
+    await memory.end(party, grant.session, report({ asked: 9 }))
+    expect(await state()).toMatchObject({ asked: total })
+  }
 })
 
-describe('without Redis', () => {
-  it('nothing new is asked, and no call rejects but that of operators', async () => {
-    const connection = connect()
-    const faults: unknown[] = []
-    const memory = redisHostMemory(connection, {
-      leaseMs: LEASE_MS, onFault: error => { faults.push(error) },
-    })
-    const party = newParty()
-    const { session } = await granted(memory, party)
-    await stop()
-    expect(await memory.begin(party, 1)).toMatchObject({ why: 'no_memory' })
-    expect(await memory.more(party, session, 1)).toBeUndefined()
-    expect(await memory.end(party, session, report({ ending: 'limited', restMs: 5 }))).toBe(5)
-    expect(await memory.exchange('mx.a.org', 'one')).toBeUndefined()
-    expect(await memory.catchAll('mx.a.org', 'a.org')).toBeUndefined()
-    await memory.note('mx.a.org', { limit: 1 })
-    await memory.rest('mx.a.org', 'one', { why: 'no_answer', restMs: 1 })
-    await memory.rememberCatchAll('mx.a.org', 'a.org', true)
-    expect(faults).toHaveLength(8)
-    await expect(memory.owners()).rejects.toThrow()
+it('without Redis nothing new is asked, and no call rejects but that of operators', async () => {
+  const connection = connect()
+  const faults: unknown[] = []
+  const memory = redisHostMemory(connection, {
+    leaseMs: LEASE_MS, onFault: error => { faults.push(error) },
   })
+  const party = newParty()
+  const { session } = await granted(memory, party)
+  await stop()
+  expect(await memory.begin(party, 1)).toMatchObject({ why: 'no_memory' })
+  expect(await memory.more(party, session, 1)).toBeUndefined()
+  expect(await memory.end(party, session, report({ ending: 'limited', restMs: 5 }))).toBe(5)
+  expect(await memory.exchange('mx.a.org', 'one')).toBeUndefined()
+  expect(await memory.catchAll('mx.a.org', 'a.org')).toBeUndefined()
+  await memory.note('mx.a.org', { limit: 1 })
+  await memory.rest('mx.a.org', 'one', { why: 'no_answer', restMs: 1 })
+  await memory.rememberCatchAll('mx.a.org', 'a.org', true)
+  expect(faults).toHaveLength(8)
+  await expect(memory.owners()).rejects.toThrow()
 })

@@ -336,51 +336,49 @@ describe('the end of a job', () => {
   })
 })
 
-describe('a block that can not be true', () => {
-  it.each([
-    ['a chunk the job lacks', { chunk: 1 }, 'chunk 1 of job job_1 does not exist (chunks 0-0)'],
-    ['bitmaps of two lengths', { live: Buffer.of(1) }, 'live has 1 bytes, the bitmap finished 2'],
-    ['a row with two outcomes', { invalid: Buffer.of(255, 3) }, '(the second is invalid)'],
-    ['more rows than the job has', { finished: Buffer.of(255, 255) }, '16 finished rows of 10'],
-  ])('%s is refused before anything is written', async (_name, change, fault) => {
-    const tenant = await fundedTenant()
-    await accepted(store, tenant, acceptRequest('job_1'))
-    const before = await store.read(tenant, 'job_1')
-    await expect(store.tally(tenant, { ...whole('job_1'), ...change })).rejects.toThrow(fault)
-    expect(await store.read(tenant, 'job_1')).toEqual(before)
-    expect((await store.readWithManifest(tenant, 'job_1'))!.manifest).toEqual([])
-  })
+it.each([
+  ['a chunk the job lacks', { chunk: 1 }, 'chunk 1 of job job_1 does not exist (chunks 0-0)'],
+  ['bitmaps of two lengths', { live: Buffer.of(1) }, 'live has 1 bytes, the bitmap finished 2'],
+  ['a row with two outcomes', { invalid: Buffer.of(255, 3) }, '(the second is invalid)'],
+  ['more rows than the job has', { finished: Buffer.of(255, 255) }, '16 finished rows of 10'],
+])('a block that can not be true ' +
+  '%s is refused before anything is written', async (_name, change, fault) => {
+  const tenant = await fundedTenant()
+  await accepted(store, tenant, acceptRequest('job_1'))
+  const before = await store.read(tenant, 'job_1')
+  await expect(store.tally(tenant, { ...whole('job_1'), ...change })).rejects.toThrow(fault)
+  expect(await store.read(tenant, 'job_1')).toEqual(before)
+  expect((await store.readWithManifest(tenant, 'job_1'))!.manifest).toEqual([])
 })
 
-describe('a wait for an outcome on a real channel', () => {
-  it('is notified of announce and of a refusal, and ends at acceptBy', async () => {
-    const clock = await redisClock(redis)
-    const notifications = await subscribeToJobs(connect())
-    const outcomes = new OutcomeWaiter({ store, notifications, clock, pollMs: 60_000 })
-    const tenant = await fundedTenant(20_000)
-    const acceptByMs = clock.now() + 60_000
-    const waitFor = (job: string) => outcomes.wait({ tenant, job, acceptByMs })
-    const [one, other] = [waitFor('job_1'), waitFor('job_2')]
-    await accepted(store, tenant, acceptRequest('job_1'))
-    await store.announce(tenant, 'job_1')
-    expect(await one).toMatchObject({ kind: 'accepted', job: { status: 'preparing' } })
-    await acceptClaimed(store, tenant, acceptRequest('job_2'))
-    expect(await other).toMatchObject({ refusal: { code: 'insufficient_balance' } })
-    const request = {
-      job: 'job_3',
-      idempotencyKey: '',
-      fingerprint: '',
-      acceptWithinMs: 30,
-      wrappedKey: Buffer.of(1),
-    }
-    const claim = await store.claim(tenant, request)
-    if (claim.kind !== 'new') throw new Error(claim.kind)
-    expect(await outcomes.wait({ tenant, job: 'job_3', acceptByMs: claim.acceptByMs }))
-      .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
-    expect(clock.now()).toBeGreaterThanOrEqual(claim.acceptByMs)
-    outcomes.stop()
-    clock.stop()
-  })
+it('a wait for an outcome on a real channel ' +
+  'is notified of announce and of a refusal, and ends at acceptBy', async () => {
+  const clock = await redisClock(redis)
+  const notifications = await subscribeToJobs(connect())
+  const outcomes = new OutcomeWaiter({ store, notifications, clock, pollMs: 60_000 })
+  const tenant = await fundedTenant(20_000)
+  const acceptByMs = clock.now() + 60_000
+  const waitFor = (job: string) => outcomes.wait({ tenant, job, acceptByMs })
+  const [one, other] = [waitFor('job_1'), waitFor('job_2')]
+  await accepted(store, tenant, acceptRequest('job_1'))
+  await store.announce(tenant, 'job_1')
+  expect(await one).toMatchObject({ kind: 'accepted', job: { status: 'preparing' } })
+  await acceptClaimed(store, tenant, acceptRequest('job_2'))
+  expect(await other).toMatchObject({ refusal: { code: 'insufficient_balance' } })
+  const request = {
+    job: 'job_3',
+    idempotencyKey: '',
+    fingerprint: '',
+    acceptWithinMs: 30,
+    wrappedKey: Buffer.of(1),
+  }
+  const claim = await store.claim(tenant, request)
+  if (claim.kind !== 'new') throw new Error(claim.kind)
+  expect(await outcomes.wait({ tenant, job: 'job_3', acceptByMs: claim.acceptByMs }))
+    .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
+  expect(clock.now()).toBeGreaterThanOrEqual(claim.acceptByMs)
+  outcomes.stop()
+  clock.stop()
 })
 
 const TENANT = await fundedTenant()

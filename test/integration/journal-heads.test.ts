@@ -104,35 +104,33 @@ it('the newest movements are once each, also those whose number another has', as
   ])
 })
 
-describe('the head of the journal at an address', () => {
-  it('comes again until it is accepted', async () => {
-    await services.stop()
-    await state.del(EXPORTED_KEY)
-    const { port, received, until } = await startReceiver((response, _received, count) =>
-      response.writeHead(count === 1 ? 503 : 204).end())
-    const errors: unknown[] = []
-    const { stop } = startHeadExport({
-      redis: state,
-      tenants: createTenants(state),
-      codec,
-      target: createHeadTarget(`http://127.0.0.1:${port}/`),
-      everyMs: 500,
-      journal,
-      accessCopy: createAccessCopy(clickhouse, recordMac),
-      clock,
-      isLeader: () => true,
-      log: { info: () => {}, error: (fields: unknown) => { errors.push(fields) } } as never,
-      metrics: createMetrics(),
-    })
-    await until(2)
-    await eventually(async () => expect(await state.get(EXPORTED_KEY)).not.toBeNull())
-    await stop()
-    expect(errors).toMatchObject([{ err: { message: expect.stringContaining('status 503') } }])
-    for (const { body } of received) {
-      const heads = codec.decode(body)
-      expect(heads?.tenants).toContainEqual({
-        tenant, ...(await journal.read(tenant)).entries.reduce(extendChain, CHAIN_START),
-      })
-    }
+it('the head of the journal at an address comes again until it is accepted', async () => {
+  await services.stop()
+  await state.del(EXPORTED_KEY)
+  const { port, received, until } = await startReceiver((response, _received, count) =>
+    response.writeHead(count === 1 ? 503 : 204).end())
+  const errors: unknown[] = []
+  const { stop } = startHeadExport({
+    redis: state,
+    tenants: createTenants(state),
+    codec,
+    target: createHeadTarget(`http://127.0.0.1:${port}/`),
+    everyMs: 500,
+    journal,
+    accessCopy: createAccessCopy(clickhouse, recordMac),
+    clock,
+    isLeader: () => true,
+    log: { info: () => {}, error: (fields: unknown) => { errors.push(fields) } } as never,
+    metrics: createMetrics(),
   })
+  await until(2)
+  await eventually(async () => expect(await state.get(EXPORTED_KEY)).not.toBeNull())
+  await stop()
+  expect(errors).toMatchObject([{ err: { message: expect.stringContaining('status 503') } }])
+  for (const { body } of received) {
+    const heads = codec.decode(body)
+    expect(heads?.tenants).toContainEqual({
+      tenant, ...(await journal.read(tenant)).entries.reduce(extendChain, CHAIN_START),
+    })
+  }
 })

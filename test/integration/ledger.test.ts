@@ -105,31 +105,29 @@ describe('an orphaned job', () => {
   })
 })
 
-describe('the backlog', () => {
-  it('is reported by lane and service, retried batches included', async () => {
-    const backlog = createBacklog({ connection: { brokers }, clientId: 'backlog-test', clock })
-    const whatsapp = { lane: 'bulk', service: 'whatsapp', idleMs: 0 } as const
-    await moveToEnd('verify.bulk.whatsapp', 'rows.retry.bulk.whatsapp')
-    await moveToEnd('verify.bulk.carrier-single', 'rows.to-verify.bulk.carrier-single')
-    expect(await backlog.mayContain(whatsapp)).toBe(false)
-    await bus.producer('test').send([{
-      topic: 'rows.retry.bulk.whatsapp', key: 'a', value: null, headers: {},
-    }])
-    expect(await backlog.mayContain(whatsapp)).toBe(true)
-    expect(await backlog.mayContain({ ...whatsapp, service: 'telegram' })).toBe(false)
-    const later = { now: () => Date.now() + 120_000 }
-    const fromLater = createBacklog({
-      connection: { brokers }, clientId: 'backlog-test', clock: later,
-    })
-    await bus.producer('test').send([{
-      topic: 'rows.to-verify.bulk.carrier-single', key: 'a', value: null, headers: {},
-    }])
-    const carrier = { lane: 'bulk', service: 'carrier-single', idleMs: 0 } as const
-    expect(await backlog.mayContain(carrier)).toBe(false)
-    expect(await fromLater.mayContain(carrier)).toBe(true)
-    // No row waits that long: the young message is of another job.
-    const longIdle = { ...whatsapp, idleMs: 51 * 3_600_000 }
-    expect(await backlog.mayContain(longIdle)).toBe(false)
-    expect(await fromLater.mayContain(longIdle)).toBe(true)
+it('the backlog is reported by lane and service, retried batches included', async () => {
+  const backlog = createBacklog({ connection: { brokers }, clientId: 'backlog-test', clock })
+  const whatsapp = { lane: 'bulk', service: 'whatsapp', idleMs: 0 } as const
+  await moveToEnd('verify.bulk.whatsapp', 'rows.retry.bulk.whatsapp')
+  await moveToEnd('verify.bulk.carrier-single', 'rows.to-verify.bulk.carrier-single')
+  expect(await backlog.mayContain(whatsapp)).toBe(false)
+  await bus.producer('test').send([{
+    topic: 'rows.retry.bulk.whatsapp', key: 'a', value: null, headers: {},
+  }])
+  expect(await backlog.mayContain(whatsapp)).toBe(true)
+  expect(await backlog.mayContain({ ...whatsapp, service: 'telegram' })).toBe(false)
+  const later = { now: () => Date.now() + 120_000 }
+  const fromLater = createBacklog({
+    connection: { brokers }, clientId: 'backlog-test', clock: later,
   })
+  await bus.producer('test').send([{
+    topic: 'rows.to-verify.bulk.carrier-single', key: 'a', value: null, headers: {},
+  }])
+  const carrier = { lane: 'bulk', service: 'carrier-single', idleMs: 0 } as const
+  expect(await backlog.mayContain(carrier)).toBe(false)
+  expect(await fromLater.mayContain(carrier)).toBe(true)
+  // No row waits that long: the young message is of another job.
+  const longIdle = { ...whatsapp, idleMs: 51 * 3_600_000 }
+  expect(await backlog.mayContain(longIdle)).toBe(false)
+  expect(await fromLater.mayContain(longIdle)).toBe(true)
 })

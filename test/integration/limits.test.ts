@@ -109,40 +109,38 @@ describe('the limits of two instances', () => {
   })
 })
 
-describe('the user of ingest at the cache Redis', () => {
-  it('reaches limits and nothing else', async () => {
-    const port = String(await freePort())
-    const own = await startRedisServer([
-      '--port', port, '--bind', '127.0.0.1',
-      '--user', 'ingest', 'on', '>secret', ...LIMITS_RIGHTS.split(' '),
-    ])
-    const redis = openRedis(`redis://ingest:secret@127.0.0.1:${port}`)
-    onTestFinished(async () => {
-      redis.disconnect()
-      await own.stop()
-    })
-    const request = { org: 'org_1', kind: 'post' } as const
-    const limiter = new RequestLimiter({
-      cache: redis,
-      limits: () => limits,
-      log: { warn: () => {} },
-      metrics: createMetrics(),
-      timeoutMs: 60_000,
-    })
-    expect((await limiter.admit(request)).kind).toBe('admitted')
-    await limiter.refund(request)
-    expect(Math.round((await limiter.levels(request))[0]?.tokens ?? 0)).toBe(3)
-    await redis.pexpire('limit:{org_1}:post', 1)
-    const denied = [
-      ['HMGET', 'c:{abcdef}1:token', 'at'], ['HSET', 'c:{abcdef}1:token', 'at', '0'],
-      ['EVAL', "return redis.call('GET', 'limit:{org_1}:post')", '0'],
-      ['EVAL', "return redis.call('HMGET', 'c:{abcdef}1:token', 'at')", '0'],
-      ['KEYS', '*'], ['SCAN', '0'], ['DEL', 'limit:{org_1}:post'], ['FLUSHALL'],
-      ['CONFIG', 'GET', '*'], ['ACL', 'LIST'], ['CLIENT', 'LIST'], ['CLIENT', 'PAUSE', '1'],
-      ['MONITOR'], ['PUBLISH', 'a', 'b'],
-    ]
-    for (const [command = '', ...args] of denied) {
-      await expect(redis.call(command, ...args), command).rejects.toThrow(/NOPERM|can't/)
-    }
+it('the user of ingest at the cache Redis reaches limits and nothing else', async () => {
+  const port = String(await freePort())
+  const own = await startRedisServer([
+    '--port', port, '--bind', '127.0.0.1',
+    '--user', 'ingest', 'on', '>secret', ...LIMITS_RIGHTS.split(' '),
+  ])
+  const redis = openRedis(`redis://ingest:secret@127.0.0.1:${port}`)
+  onTestFinished(async () => {
+    redis.disconnect()
+    await own.stop()
   })
+  const request = { org: 'org_1', kind: 'post' } as const
+  const limiter = new RequestLimiter({
+    cache: redis,
+    limits: () => limits,
+    log: { warn: () => {} },
+    metrics: createMetrics(),
+    timeoutMs: 60_000,
+  })
+  expect((await limiter.admit(request)).kind).toBe('admitted')
+  await limiter.refund(request)
+  expect(Math.round((await limiter.levels(request))[0]?.tokens ?? 0)).toBe(3)
+  await redis.pexpire('limit:{org_1}:post', 1)
+  const denied = [
+    ['HMGET', 'c:{abcdef}1:token', 'at'], ['HSET', 'c:{abcdef}1:token', 'at', '0'],
+    ['EVAL', "return redis.call('GET', 'limit:{org_1}:post')", '0'],
+    ['EVAL', "return redis.call('HMGET', 'c:{abcdef}1:token', 'at')", '0'],
+    ['KEYS', '*'], ['SCAN', '0'], ['DEL', 'limit:{org_1}:post'], ['FLUSHALL'],
+    ['CONFIG', 'GET', '*'], ['ACL', 'LIST'], ['CLIENT', 'LIST'], ['CLIENT', 'PAUSE', '1'],
+    ['MONITOR'], ['PUBLISH', 'a', 'b'],
+  ]
+  for (const [command = '', ...args] of denied) {
+    await expect(redis.call(command, ...args), command).rejects.toThrow(/NOPERM|can't/)
+  }
 })

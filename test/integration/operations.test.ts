@@ -329,48 +329,46 @@ type Cell = Readonly<Record<'address' | 'run' | 'persistence', string>> & Readon
   'slots' | 'tenants' | 'lockedTenants' | 'frozenTenants' | 'memoryBytes', number
 >> & { readonly replicas: readonly object[] }
 
-describe('the cells', () => {
-  it('are the servers of a cluster, with their tenants and replicas', async () => {
-    // One that is killed is not replaced while this runs.
-    const servers = await startRedisCluster(['--cluster-node-timeout', '60000'], 1)
-    onTestFinished(() => servers.stop())
-    const cluster = await servers.connect()
-    onTestFinished(() => cluster.disconnect())
-    vi.stubEnv('REDIS_STATE_URL', servers.url)
-    const tenants = scatteredTenants(12)
-    await cluster.sadd(TENANTS_KEY, ...tenants)
-    const [locked, frozen, unused] = tenants as [string, string, string]
-    const cellsNow = async () => (await json('cells')) as readonly Cell[]
-    const runs = new Map((await cellsNow()).map(({ address, run }) => [address, run]))
-    for (const tenant of tenants.filter(name => name !== unused)) {
-      const { wallet } = moneyKeys(tenant)
-      await cluster.hset(wallet, { seq: 3, run: runs.get(findHome(cluster, wallet)) ?? '' })
-    }
-    await cluster.hset(moneyKeys(locked).wallet, 'run', 'of another run')
-    await cluster.hset(moneyKeys(frozen).wallet, 'frozen', 'the journal has more')
-    const cells = await eventually(async () => {
-      const cells = await cellsNow()
-      const replica =
-        { address: expect.any(String), isOnline: true, lagSeconds: expect.any(Number) }
-      for (const { replicas } of cells) expect(replicas).toEqual([replica])
-      return cells
-    })
-    const sum = (of: (cell: Cell) => number) => cells.reduce((total, cell) => total + of(cell), 0)
-    expect([
-      sum(({ slots }) => slots), sum(({ tenants }) => tenants),
-      sum(({ lockedTenants }) => lockedTenants), sum(({ frozenTenants }) => frozenTenants),
-    ]).toEqual([16_384, 12, 1, 1])
-    expect(cells.map(({ memoryBytes, persistence, run }) => [memoryBytes > 1e6, persistence, run]))
-      .toEqual(cells.map(({ address }) => [true, 'off', runs.get(address)]))
-    const home = findHome(cluster, moneyKeys(locked).wallet)
-    expect(cells.find(({ lockedTenants }) => lockedTenants > 0)?.address).toBe(home)
-    const lines = await run('cells', { terminal: { isTTY: true } })
-    expect(lines).toMatch(
-      new RegExp(`^${home} .* \u001b\\[31m +1\u001b\\[39m .* MB .* s behind`, 'm'))
-    const other = servers.ports.find(port => `127.0.0.1:${port}` !== findHome(cluster, TENANTS_KEY))
-    await servers.killNode(other ?? 0)
-    expect((await cellsNow()).find(({ address }) => address.endsWith(`:${other}`)))
-      .toMatchObject({ memoryBytes: null, persistence: null, run: null, replicas: null })
-    expect(await run('cells')).toContain('no answer')
+it('the cells are the servers of a cluster, with their tenants and replicas', async () => {
+  // One that is killed is not replaced while this runs.
+  const servers = await startRedisCluster(['--cluster-node-timeout', '60000'], 1)
+  onTestFinished(() => servers.stop())
+  const cluster = await servers.connect()
+  onTestFinished(() => cluster.disconnect())
+  vi.stubEnv('REDIS_STATE_URL', servers.url)
+  const tenants = scatteredTenants(12)
+  await cluster.sadd(TENANTS_KEY, ...tenants)
+  const [locked, frozen, unused] = tenants as [string, string, string]
+  const cellsNow = async () => (await json('cells')) as readonly Cell[]
+  const runs = new Map((await cellsNow()).map(({ address, run }) => [address, run]))
+  for (const tenant of tenants.filter(name => name !== unused)) {
+    const { wallet } = moneyKeys(tenant)
+    await cluster.hset(wallet, { seq: 3, run: runs.get(findHome(cluster, wallet)) ?? '' })
+  }
+  await cluster.hset(moneyKeys(locked).wallet, 'run', 'of another run')
+  await cluster.hset(moneyKeys(frozen).wallet, 'frozen', 'the journal has more')
+  const cells = await eventually(async () => {
+    const cells = await cellsNow()
+    const replica =
+      { address: expect.any(String), isOnline: true, lagSeconds: expect.any(Number) }
+    for (const { replicas } of cells) expect(replicas).toEqual([replica])
+    return cells
   })
+  const sum = (of: (cell: Cell) => number) => cells.reduce((total, cell) => total + of(cell), 0)
+  expect([
+    sum(({ slots }) => slots), sum(({ tenants }) => tenants),
+    sum(({ lockedTenants }) => lockedTenants), sum(({ frozenTenants }) => frozenTenants),
+  ]).toEqual([16_384, 12, 1, 1])
+  expect(cells.map(({ memoryBytes, persistence, run }) => [memoryBytes > 1e6, persistence, run]))
+    .toEqual(cells.map(({ address }) => [true, 'off', runs.get(address)]))
+  const home = findHome(cluster, moneyKeys(locked).wallet)
+  expect(cells.find(({ lockedTenants }) => lockedTenants > 0)?.address).toBe(home)
+  const lines = await run('cells', { terminal: { isTTY: true } })
+  expect(lines).toMatch(
+    new RegExp(`^${home} .* \u001b\\[31m +1\u001b\\[39m .* MB .* s behind`, 'm'))
+  const other = servers.ports.find(port => `127.0.0.1:${port}` !== findHome(cluster, TENANTS_KEY))
+  await servers.killNode(other ?? 0)
+  expect((await cellsNow()).find(({ address }) => address.endsWith(`:${other}`)))
+    .toMatchObject({ memoryBytes: null, persistence: null, run: null, replicas: null })
+  expect(await run('cells')).toContain('no answer')
 })

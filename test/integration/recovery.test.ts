@@ -154,56 +154,54 @@ describe('the state Redis', () => {
   })
 })
 
-describe('a ledger that crashes in the middle of a recovery', () => {
-  it('is replaced by one that completes it', async () => {
-    const id = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a05')
-    await environment.shipped()
-    await environment.restart(emptyFolder)
-    let fence: string | null = null
-    for (let kills = 0; kills < 3; kills += 1) {
-      // It compares as soon as it leads, and again after a second, before it unlocks a tenant.
-      fence = await until('a ledger that leads', async () => {
-        const found = await environment.redis.get(FENCE_KEY)
-        return found !== null && found !== fence && found
-      })
-      const { pid } = environment.services.list().find(({ name }) => name === 'ledger-1') ?? {}
-      if (pid !== undefined) kill(pid)
-    }
-    await environment.unlocked()
-    await checkWhole(id)
-    await checkAll()
-  })
+it('a ledger that crashes in the middle of a recovery ' +
+  'is replaced by one that completes it', async () => {
+  const id = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a05')
+  await environment.shipped()
+  await environment.restart(emptyFolder)
+  let fence: string | null = null
+  for (let kills = 0; kills < 3; kills += 1) {
+    // It compares as soon as it leads, and again after a second, before it unlocks a tenant.
+    fence = await until('a ledger that leads', async () => {
+      const found = await environment.redis.get(FENCE_KEY)
+      return found !== null && found !== fence && found
+    })
+    const { pid } = environment.services.list().find(({ name }) => name === 'ledger-1') ?? {}
+    if (pid !== undefined) kill(pid)
+  }
+  await environment.unlocked()
+  await checkWhole(id)
+  await checkAll()
 })
 
-describe('a tenant whose money cannot be explained', () => {
-  it('alone is frozen, can still read, and is thawed by operators', async () => {
-    const other = await environment.anotherDemo()
-    const request = { service: 'phone-validation', inputs: ['+12127365000'] } as const
-    await environment.redis.hincrby(moneyKeys(environment.tenant).wallet, 'available', 5)
-    await until('a frozen tenant', async () =>
-      await environment.redis.hexists(moneyKeys(environment.tenant).wallet, 'frozen') === 1)
-    await expect(environment.client({ retries: 0 }).createJob(request)).rejects
-      .toMatchObject({ status: 503, code: 'wallet_unavailable' })
-    expect((await environment.client().balance()).availableMicros).toBeGreaterThan(0)
-    const neighbour = environment.client({ apiKey: other.keys.live })
-    const { id } = await neighbour.createJob(request)
-    expect((await neighbour.waitForEnd(id)).status).toBe('completed')
+it('a tenant whose money cannot be explained ' +
+  'alone is frozen, can still read, and is thawed by operators', async () => {
+  const other = await environment.anotherDemo()
+  const request = { service: 'phone-validation', inputs: ['+12127365000'] } as const
+  await environment.redis.hincrby(moneyKeys(environment.tenant).wallet, 'available', 5)
+  await until('a frozen tenant', async () =>
+    await environment.redis.hexists(moneyKeys(environment.tenant).wallet, 'frozen') === 1)
+  await expect(environment.client({ retries: 0 }).createJob(request)).rejects
+    .toMatchObject({ status: 503, code: 'wallet_unavailable' })
+  expect((await environment.client().balance()).availableMicros).toBeGreaterThan(0)
+  const neighbour = environment.client({ apiKey: other.keys.live })
+  const { id } = await neighbour.createJob(request)
+  expect((await neighbour.waitForEnd(id)).status).toBe('completed')
 
-    const of = { org: environment.demo.orgId, mode: 'live' }
-    const still = await workspace(parts => thaw(parts, of))
-    expect(still).toMatchObject({ state: 'frozen' })
-    const credit = { ...of, micros: '7', reason: 'goodwill after a fault' }
-    await expect(workspace(parts => adjust(parts, credit))).rejects.toThrow('frozen')
-    const thawed = await workspace(parts =>
-      thaw(parts, { ...of, trust: 'journal' }))
-    expect(thawed).toMatchObject({ state: 'thawed' })
-    expect(await workspace(parts => thaw(parts, of))).toMatchObject({ state: 'not_frozen' })
-    expect(await workspace(parts => thaw(parts, { ...of, trust: 'journal' })))
-      .toMatchObject({ state: 'thawed' })
-    expect(await workspace(parts => adjust(parts, credit)))
-      .toMatchObject({ posting: 'posted', amountMicros: 7 })
-    const again = await environment.client().createJob(request)
-    expect((await environment.client().waitForEnd(again.id)).status).toBe('completed')
-    await checkAll()
-  })
+  const of = { org: environment.demo.orgId, mode: 'live' }
+  const still = await workspace(parts => thaw(parts, of))
+  expect(still).toMatchObject({ state: 'frozen' })
+  const credit = { ...of, micros: '7', reason: 'goodwill after a fault' }
+  await expect(workspace(parts => adjust(parts, credit))).rejects.toThrow('frozen')
+  const thawed = await workspace(parts =>
+    thaw(parts, { ...of, trust: 'journal' }))
+  expect(thawed).toMatchObject({ state: 'thawed' })
+  expect(await workspace(parts => thaw(parts, of))).toMatchObject({ state: 'not_frozen' })
+  expect(await workspace(parts => thaw(parts, { ...of, trust: 'journal' })))
+    .toMatchObject({ state: 'thawed' })
+  expect(await workspace(parts => adjust(parts, credit)))
+    .toMatchObject({ posting: 'posted', amountMicros: 7 })
+  const again = await environment.client().createJob(request)
+  expect((await environment.client().waitForEnd(again.id)).status).toBe('completed')
+  await checkAll()
 })

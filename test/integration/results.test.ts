@@ -22,17 +22,15 @@ const { settle, csvOf, copy, end: endJob, start: startJob } = createSettledJobs(
 const auditOf = (tenant: string) =>
   audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] })
 
-describe('provision', () => {
-  it('may run again', async () => {
-    const said: string[] = []
-    await provision(env, line => said.push(line))
-    expect(said.toSorted()).toEqual([
-      expect.stringMatching(/^ACLs: .* no authorizer/),
-      expect.stringMatching(/^schemas: \d+ subjects registered$/),
-      'tables: 0 migrations applied',
-      expect.stringMatching(/^topics: 0 created, \d+ were there$/),
-    ])
-  })
+it('provision may run again', async () => {
+  const said: string[] = []
+  await provision(env, line => said.push(line))
+  expect(said.toSorted()).toEqual([
+    expect.stringMatching(/^ACLs: .* no authorizer/),
+    expect.stringMatching(/^schemas: \d+ subjects registered$/),
+    'tables: 0 migrations applied',
+    expect.stringMatching(/^topics: 0 created, \d+ were there$/),
+  ])
 })
 
 describe('a job from its blocks to its end', () => {
@@ -194,64 +192,62 @@ describe('a job from its blocks to its end', () => {
   })
 })
 
-describe('shared reads of blocks', () => {
-  it('return the blocks of its own job to each concurrent call, by one query', async () => {
-    const jobs = [await startJob(), await startJob()]
-    await blocks.insert(jobs.flatMap(({ messages }) => messages.map(({ value }) => value)))
-    let queries = 0
-    const counting = new Proxy(clickhouse, {
-      get: (client, name) => {
-        if (name === 'query') queries += 1
-        return Reflect.get(client, name) as unknown
-      },
-    })
-    const shared = createSharedBlockReads(counting)
-    const all = jobs.flatMap(({ messages }) => messages.map(({ value }) => blockDigest(value)))
-    const wanted = jobs.map(({ tenant, job }) =>
-      ({ tenant, job, firstChunk: 1, lastChunk: 1, digests: all }))
-    const found = await Promise.all(wanted.map(one => shared.read(one)))
-    const stored = await Promise.all(jobs.map(({ tenant, job }) =>
-      shared.digests(tenant, job, all)))
-    expect(queries).toBe(2)
-    for (const [index, { messages }] of jobs.entries()) {
-      const own = messages.map(({ value }) => blockDigest(value))
-      expect([...stored[index] ?? []].toSorted()).toEqual(own.toSorted())
-      expect(found[index]?.map(({ digest }) => digest).toSorted())
-        .toEqual([own[1], own[3]].toSorted())
-      expect(found[index]).toEqual(expect.arrayContaining([...await blocks.read(wanted[index]!)]))
-    }
-    await Promise.all(jobs.map(({ messages }) => endJob(messages)))
-    const open = await Promise.all(jobs.map(({ tenant }) => store.openJobs(tenant)))
-    expect(open).toEqual([[], []])
+it('shared reads of blocks ' +
+  'return the blocks of its own job to each concurrent call, by one query', async () => {
+  const jobs = [await startJob(), await startJob()]
+  await blocks.insert(jobs.flatMap(({ messages }) => messages.map(({ value }) => value)))
+  let queries = 0
+  const counting = new Proxy(clickhouse, {
+    get: (client, name) => {
+      if (name === 'query') queries += 1
+      return Reflect.get(client, name) as unknown
+    },
   })
+  const shared = createSharedBlockReads(counting)
+  const all = jobs.flatMap(({ messages }) => messages.map(({ value }) => blockDigest(value)))
+  const wanted = jobs.map(({ tenant, job }) =>
+    ({ tenant, job, firstChunk: 1, lastChunk: 1, digests: all }))
+  const found = await Promise.all(wanted.map(one => shared.read(one)))
+  const stored = await Promise.all(jobs.map(({ tenant, job }) =>
+    shared.digests(tenant, job, all)))
+  expect(queries).toBe(2)
+  for (const [index, { messages }] of jobs.entries()) {
+    const own = messages.map(({ value }) => blockDigest(value))
+    expect([...stored[index] ?? []].toSorted()).toEqual(own.toSorted())
+    expect(found[index]?.map(({ digest }) => digest).toSorted())
+      .toEqual([own[1], own[3]].toSorted())
+    expect(found[index]).toEqual(expect.arrayContaining([...await blocks.read(wanted[index]!)]))
+  }
+  await Promise.all(jobs.map(({ messages }) => endJob(messages)))
+  const open = await Promise.all(jobs.map(({ tenant }) => store.openJobs(tenant)))
+  expect(open).toEqual([[], []])
 })
 
-describe('a job whose blocks are counted, and die with the process before they are stored', () => {
-  it('is stored and closed from the blocks that Redis keeps, even if they never come again',
-    async () => {
-      const repositories = createRepositories(connected)
-      // Time stands still, so that all but the first job wait to be stored.
-      const stopped = new SettleStage({
-        ...repositories, ...connected, clock: { now: () => 0 }, batch: 10, batchBytes: 100_000,
-      })
-      const [first, second] = [await startJob(), await startJob()]
-      const [stored] = await stopped.decide(first.messages) as Decision<'settle'>[]
-      await stored?.afterProduced?.()
-      expect(stored?.completes).toEqual(first.messages)
-      expect(await stopped.decide(second.messages)).toEqual([])
-      stopped.forget()
-      const { tenant, job } = second
-      const ended = await store.read(tenant, job)
-      expect([ended?.ended, ended?.closed, await archive.find(tenant, job)])
-        .toEqual([true, false, undefined])
-      const finishing = await archiveEnded(repositories, { job: ended!, entry: undefined })
-      await finishing?.close()
-      const { inlineResults } = await store.readWithManifest(tenant, job) ?? {}
-      expect([inlineResults, (await store.read(tenant, job))?.closed]).toEqual(['', true])
-      expect(await store.openJobs(first.tenant)).toEqual([])
-      expect(await store.openJobs(tenant)).toEqual([])
-      const rows = parseCsv(await csvOf(tenant, job))
-      expect(rows.map(row => row['carrier'])).toEqual(['a', 'b', 'c', '', 'd', 'b', 'e', 'f'])
-      expect(rows.map(row => row['input'])).toEqual([...inputs(0), ...inputs(1)])
-    })
+it('a job whose blocks are counted, and die with the process before they are stored ' +
+  'is stored and closed from the blocks that Redis keeps, even if they never come again',
+async () => {
+  const repositories = createRepositories(connected)
+  // Time stands still, so that all but the first job wait to be stored.
+  const stopped = new SettleStage({
+    ...repositories, ...connected, clock: { now: () => 0 }, batch: 10, batchBytes: 100_000,
+  })
+  const [first, second] = [await startJob(), await startJob()]
+  const [stored] = await stopped.decide(first.messages) as Decision<'settle'>[]
+  await stored?.afterProduced?.()
+  expect(stored?.completes).toEqual(first.messages)
+  expect(await stopped.decide(second.messages)).toEqual([])
+  stopped.forget()
+  const { tenant, job } = second
+  const ended = await store.read(tenant, job)
+  expect([ended?.ended, ended?.closed, await archive.find(tenant, job)])
+    .toEqual([true, false, undefined])
+  const finishing = await archiveEnded(repositories, { job: ended!, entry: undefined })
+  await finishing?.close()
+  const { inlineResults } = await store.readWithManifest(tenant, job) ?? {}
+  expect([inlineResults, (await store.read(tenant, job))?.closed]).toEqual(['', true])
+  expect(await store.openJobs(first.tenant)).toEqual([])
+  expect(await store.openJobs(tenant)).toEqual([])
+  const rows = parseCsv(await csvOf(tenant, job))
+  expect(rows.map(row => row['carrier'])).toEqual(['a', 'b', 'c', '', 'd', 'b', 'e', 'f'])
+  expect(rows.map(row => row['input'])).toEqual([...inputs(0), ...inputs(1)])
 })

@@ -136,31 +136,30 @@ describe('partners of one consumer group', () => {
   })
 })
 
-describe('a consumer group without commits, as after an upgrade', () => {
-  it('starts at the stored marks and takes no contact again', async () => {
-    const partner = await createTestPartner(env, { partitions: '2' })
-    const before = run()
-    await sendTo(partner, phones(20))
-    await eventually(() => expect(taken(before, partner)).toHaveLength(20))
-    await before.stop()
-    await withAdmin({ brokers }, admin => admin.deleteGroups([chooseFeedGroup(partner.name)]))
-    const after = run()
-    await sendTo(partner, phones(20, 20))
-    await eventually(() => expect(taken(after, partner)).toHaveLength(20))
-    expect(taken(after, partner).toSorted()).toEqual(phones(20, 20))
-    await eventually(async () => {
-      const lags = await withAdmin({ brokers }, async admin => {
-        const [ends, commits] = await Promise.all([
-          admin.fetchTopicOffsets(topicOf(partner)),
-          admin.fetchOffsets({
-            groupId: chooseFeedGroup(partner.name), topics: [topicOf(partner)],
-          }),
-        ])
-        return ends.map(({ partition, high }) => Number(high) - Number(
-          commits[0]?.partitions.find(one => one.partition === partition)?.offset))
-      })
-      expect(lags).toEqual([0, 0])
+it('a consumer group without commits, as after an upgrade ' +
+  'starts at the stored marks and takes no contact again', async () => {
+  const partner = await createTestPartner(env, { partitions: '2' })
+  const before = run()
+  await sendTo(partner, phones(20))
+  await eventually(() => expect(taken(before, partner)).toHaveLength(20))
+  await before.stop()
+  await withAdmin({ brokers }, admin => admin.deleteGroups([chooseFeedGroup(partner.name)]))
+  const after = run()
+  await sendTo(partner, phones(20, 20))
+  await eventually(() => expect(taken(after, partner)).toHaveLength(20))
+  expect(taken(after, partner).toSorted()).toEqual(phones(20, 20))
+  await eventually(async () => {
+    const lags = await withAdmin({ brokers }, async admin => {
+      const [ends, commits] = await Promise.all([
+        admin.fetchTopicOffsets(topicOf(partner)),
+        admin.fetchOffsets({
+          groupId: chooseFeedGroup(partner.name), topics: [topicOf(partner)],
+        }),
+      ])
+      return ends.map(({ partition, high }) => Number(high) - Number(
+        commits[0]?.partitions.find(one => one.partition === partition)?.offset))
     })
+    expect(lags).toEqual([0, 0])
   })
 })
 

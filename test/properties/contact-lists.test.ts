@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { LIST_ACTIONS, type ListAction } from '../../schemas/api/contact-lists.ts'
 import { restoreAccounts, shipAccounts } from '../../services/accounts/account-topics.ts'
 import {
@@ -48,25 +48,24 @@ async function change (
   }
 }
 
-describe('the most specific entry', () => {
-  it.each([
-    ['jane@mail.example.com', ['suppress', 'jane@mail.example.com'], ['allow', 'example.com']],
-    ['Jane@mail.example.com', ['suppress', 'jane@mail.example.com'], ['allow', 'example.com']],
-    ['jane@mail.example.com', ['block', 'mail.example.com'], ['allow', 'example.com']],
-    ['jane@mail.example.com', ['block', '*.example.com'], ['allow', '.com']],
-    ['jane@xn--bcher-kva.example', ['block', 'bücher.example'], ['allow', '.example']],
-    ['jane@example.co', ['suppress', '.co'], ['allow', 'example.com']],
-    ['+493012345678', ['suppress', '+49 (30) 1234-5678'], ['allow', '+4930*']],
-    ['+493012345678', ['block', '+4930*'], ['allow', '+49*']],
-  ] as const)('about %s decides', async (contact, [action, text], [other, general]) => {
-    await change([text], action)
-    await change([general], other)
-    expect(await lists().find(ORG, [contact, '', 'joe@nowhere.test', '+12025550100']))
-      .toEqual([action, undefined, undefined, undefined])
-    await change([text], 'remove')
-    expect((await lists().find(ORG, [contact]))?.[0])
-      .toBe(general === 'example.com' && contact.endsWith('.co') ? undefined : other)
-  })
+it.each([
+  ['jane@mail.example.com', ['suppress', 'jane@mail.example.com'], ['allow', 'example.com']],
+  ['Jane@mail.example.com', ['suppress', 'jane@mail.example.com'], ['allow', 'example.com']],
+  ['jane@mail.example.com', ['block', 'mail.example.com'], ['allow', 'example.com']],
+  ['jane@mail.example.com', ['block', '*.example.com'], ['allow', '.com']],
+  ['jane@xn--bcher-kva.example', ['block', 'bücher.example'], ['allow', '.example']],
+  ['jane@example.co', ['suppress', '.co'], ['allow', 'example.com']],
+  ['+493012345678', ['suppress', '+49 (30) 1234-5678'], ['allow', '+4930*']],
+  ['+493012345678', ['block', '+4930*'], ['allow', '+49*']],
+] as const)('the most specific entry ' +
+  'about %s decides', async (contact, [action, text], [other, general]) => {
+  await change([text], action)
+  await change([general], other)
+  expect(await lists().find(ORG, [contact, '', 'joe@nowhere.test', '+12025550100']))
+    .toEqual([action, undefined, undefined, undefined])
+  await change([text], 'remove')
+  expect((await lists().find(ORG, [contact]))?.[0])
+    .toBe(general === 'example.com' && contact.endsWith('.co') ? undefined : other)
 })
 
 it.each([

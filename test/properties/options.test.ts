@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { ChunkLoader, toJobTerms, readChunks } from '../../services/lookup/read.ts'
 import { OPTION_NAMES, optionsPriceMicros } from '../../services/jobs/options.ts'
 import {
@@ -92,73 +92,72 @@ async function checkRows (
   return result.kind === 'answered' ? result.verdicts : new Map<number, never>()
 }
 
-describe('a job with options', () => {
-  it('pays for rows whose options all have an answer, and repeats only such records', async () => {
-    const seen = { paid: 0, refused: 0, hits: 0, misses: 0 }
-    await fc.assert(fc.asyncProperty(randomJob, async wanted => {
-      const { rows, forceFresh } = wanted
-      const options = wanted.names.map(option =>
-        option === 'reassigned_number' ? `${option}:${wanted.date}` : option).toSorted()
-      const isAnswered = (answer: Answers) =>
-        wanted.names.every(option => answer.names.includes(option))
-      const isDated = (answer: Answers) =>
-        !wanted.names.includes('reassigned_number') || answer.date === wanted.date
-      const cached = await hitsOf(wanted, options)
-      for (const [row, record] of cached.entries()) {
-        const before = rows[row]!.cached
-        if (before === undefined || before.status === 'unknown') continue
-        expect(record !== undefined).toBe(!forceFresh && isAnswered(before) && isDated(before))
-        seen[record === undefined ? 'misses' : 'hits'] += 1
-      }
-      const hits = cached.filter(record => record !== undefined).length
-      const prices = Object.fromEntries(
-        OPTION_NAMES.map((option, index) => [option, wanted.optionMicros[index]!]))
-      const unitPriceMicros = wanted.priceMicros + optionsPriceMicros(prices, options, 'live')
-      const wholeMicros = wanted.priceMicros +
-        wanted.names.reduce((sum, option) => sum + prices[option]!, 0)
-      const tenant = await fundedTenant(FUNDED_MICROS)
-      await accepted(store, tenant, acceptRequest(JOB, {
-        freshChecks: rows.length - hits, cacheHits: hits, unitPriceMicros,
-      }))
-      expect(await wallet.balance(tenant))
-        .toMatchObject({ reservedMicros: rows.length * wholeMicros, chargedMicros: 0 })
-      const verdicts = await checkRows(rows.flatMap(({ live }, row) =>
-        cached[row] === undefined ? [{ row, live }] : []), options)
-      const coordinates = {
-        tenant,
-        job: JOB,
-        service: 'phone-validation',
-        chunk: 0,
-        chunks: 1,
-        firstRow: 0,
-        rows: rows.length,
-        totalRows: rows.length,
+it('a job with options ' +
+  'pays for rows whose options all have an answer, and repeats only such records', async () => {
+  const seen = { paid: 0, refused: 0, hits: 0, misses: 0 }
+  await fc.assert(fc.asyncProperty(randomJob, async wanted => {
+    const { rows, forceFresh } = wanted
+    const options = wanted.names.map(option =>
+      option === 'reassigned_number' ? `${option}:${wanted.date}` : option).toSorted()
+    const isAnswered = (answer: Answers) =>
+      wanted.names.every(option => answer.names.includes(option))
+    const isDated = (answer: Answers) =>
+      !wanted.names.includes('reassigned_number') || answer.date === wanted.date
+    const cached = await hitsOf(wanted, options)
+    for (const [row, record] of cached.entries()) {
+      const before = rows[row]!.cached
+      if (before === undefined || before.status === 'unknown') continue
+      expect(record !== undefined).toBe(!forceFresh && isAnswered(before) && isDated(before))
+      seen[record === undefined ? 'misses' : 'hits'] += 1
+    }
+    const hits = cached.filter(record => record !== undefined).length
+    const prices = Object.fromEntries(
+      OPTION_NAMES.map((option, index) => [option, wanted.optionMicros[index]!]))
+    const unitPriceMicros = wanted.priceMicros + optionsPriceMicros(prices, options, 'live')
+    const wholeMicros = wanted.priceMicros +
+      wanted.names.reduce((sum, option) => sum + prices[option]!, 0)
+    const tenant = await fundedTenant(FUNDED_MICROS)
+    await accepted(store, tenant, acceptRequest(JOB, {
+      freshChecks: rows.length - hits, cacheHits: hits, unitPriceMicros,
+    }))
+    expect(await wallet.balance(tenant))
+      .toMatchObject({ reservedMicros: rows.length * wholeMicros, chargedMicros: 0 })
+    const verdicts = await checkRows(rows.flatMap(({ live }, row) =>
+      cached[row] === undefined ? [{ row, live }] : []), options)
+    const coordinates = {
+      tenant,
+      job: JOB,
+      service: 'phone-validation',
+      chunk: 0,
+      chunks: 1,
+      firstRow: 0,
+      rows: rows.length,
+      totalRows: rows.length,
+    } as const
+    const inputs = rows.map(() => '')
+    const block = createBlock({ coordinates, batch: 0, inputs })
+    for (const row of rows.keys()) {
+      const verdict = verdicts.get(row)
+      const record = cached[row] ?? (verdict && { ...verdict, checkedAtMs: 10 })
+      const contact = {
+        service: 'phone-validation', canonical: `+1212736${5000 + row}`, copies: 0,
       } as const
-      const inputs = rows.map(() => '')
-      const block = createBlock({ coordinates, batch: 0, inputs })
-      for (const row of rows.keys()) {
-        const verdict = verdicts.get(row)
-        const record = cached[row] ?? (verdict && { ...verdict, checkedAtMs: 10 })
-        const contact = {
-          service: 'phone-validation', canonical: `+1212736${5000 + row}`, copies: 0,
-        } as const
-        block.add(row, record === undefined
-          ? withoutVerdict('no_answer', { atMs: 10 })
-          : toRowOutcome(record, contact, {
-            source: cached[row] === undefined ? 'live' : 'cache', freshnessMs: FRESHNESS_MS,
-          }))
-      }
-      await store.tally(tenant, toTallyBlock((await arrived(block.emission('small'))).value))
-      const fresh = rows.filter((_, row) => cached[row] === undefined)
-      const paid = fresh.filter(({ live }) => live.status !== 'unknown' && isAnswered(live)).length
-      seen.paid += paid
-      seen.refused += fresh.length - paid
-      expect(await wallet.balance(tenant)).toMatchObject({
-        availableMicros: FUNDED_MICROS - paid * wholeMicros,
-        reservedMicros: 0,
-        chargedMicros: paid * wholeMicros,
-      })
-    }), { numRuns: 300 })
-    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(50)
-  })
+      block.add(row, record === undefined
+        ? withoutVerdict('no_answer', { atMs: 10 })
+        : toRowOutcome(record, contact, {
+          source: cached[row] === undefined ? 'live' : 'cache', freshnessMs: FRESHNESS_MS,
+        }))
+    }
+    await store.tally(tenant, toTallyBlock((await arrived(block.emission('small'))).value))
+    const fresh = rows.filter((_, row) => cached[row] === undefined)
+    const paid = fresh.filter(({ live }) => live.status !== 'unknown' && isAnswered(live)).length
+    seen.paid += paid
+    seen.refused += fresh.length - paid
+    expect(await wallet.balance(tenant)).toMatchObject({
+      availableMicros: FUNDED_MICROS - paid * wholeMicros,
+      reservedMicros: 0,
+      chargedMicros: paid * wholeMicros,
+    })
+  }), { numRuns: 300 })
+  for (const count of Object.values(seen)) expect(count).toBeGreaterThan(50)
 })

@@ -116,63 +116,62 @@ async function startJob (given: RandomJob) {
 
 const START = cursorAfter([], 0)
 
-describe('the provisional rows of a job', () => {
-  it('come once each, whatever the order of blocks, lags and broken connections', async () => {
-    let reads = 0
-    let early = 0
-    await fc.assert(fc.asyncProperty(randomJob, async given => {
-      const { tenant, blocks: counted } = await startJob(given)
-      const blocks = createBlocksDouble()
-      const provisional = new ProvisionalResults({ blocks, codec, keys })
-      const got: (readonly string[])[] = []
-      let after = START
-      const read = async (most: number) => {
-        const { job, manifest } = (await store.readWithManifest(tenant, JOB))!
-        const ordered = countedBlocks(manifest)
-        expect(checkCursor(job, ordered, after)).toBe('fits')
-        const { rows, next, isComplete } = await provisional.open({ job, blocks: ordered, after })
-        let left = most
-        for await (const { rows: some, window } of rows) {
-          for (const cells of some) {
-            if (left === 0) return false
-            left -= 1
-            got.push(cells)
-            const cursor = encodeResultCursor({ ...window, row: Number(cells[0]) })
-            after = decodeResultCursor(cursor)!
-          }
-        }
-        after = next
-        reads += 1
-        if (!isComplete && got.length > 0) early += 1
-        return isComplete
-      }
-      const waiting: { value: Completed, at: number }[] = []
-      const storeUntil = async (step: number) => {
-        const due = waiting.filter(({ at }) => at <= step)
-        await blocks.insert(due.map(({ value }) => value))
-        waiting.splice(0, waiting.length, ...waiting.filter(({ at }) => at > step))
-      }
-      const { failsAt = counted.length, lags, taken } = given
-      for (const [step, value] of counted.slice(0, failsAt).entries()) {
-        await store.tally(tenant, toTallyBlock(value))
-        waiting.push({ value, at: step + lags[step % 20]! })
-        await storeUntil(step)
-        await read(taken[step]!)
-      }
-      await storeUntil(Infinity)
-      await failOpenRows(tenant, blocks)
-      while (!await read(taken[(got.length + 20) % 40]! + 1));
+it('the provisional rows of a job ' +
+  'come once each, whatever the order of blocks, lags and broken connections', async () => {
+  let reads = 0
+  let early = 0
+  await fc.assert(fc.asyncProperty(randomJob, async given => {
+    const { tenant, blocks: counted } = await startJob(given)
+    const blocks = createBlocksDouble()
+    const provisional = new ProvisionalResults({ blocks, codec, keys })
+    const got: (readonly string[])[] = []
+    let after = START
+    const read = async (most: number) => {
       const { job, manifest } = (await store.readWithManifest(tenant, JOB))!
-      const final: (readonly string[])[] = []
-      for await (const some of createResults({ blocks, codec, keys }).rows(job, manifest)) {
-        final.push(...some)
+      const ordered = countedBlocks(manifest)
+      expect(checkCursor(job, ordered, after)).toBe('fits')
+      const { rows, next, isComplete } = await provisional.open({ job, blocks: ordered, after })
+      let left = most
+      for await (const { rows: some, window } of rows) {
+        for (const cells of some) {
+          if (left === 0) return false
+          left -= 1
+          got.push(cells)
+          const cursor = encodeResultCursor({ ...window, row: Number(cells[0]) })
+          after = decodeResultCursor(cursor)!
+        }
       }
-      expect(final.length).toBe(given.chunks.flat().length)
-      expect(got.toSorted((a, b) => Number(a[0]) - Number(b[0]))).toEqual(final)
-    }), { numRuns: 300 })
-    expect(reads).toBeGreaterThan(300)
-    expect(early).toBeGreaterThan(100)
-  })
+      after = next
+      reads += 1
+      if (!isComplete && got.length > 0) early += 1
+      return isComplete
+    }
+    const waiting: { value: Completed, at: number }[] = []
+    const storeUntil = async (step: number) => {
+      const due = waiting.filter(({ at }) => at <= step)
+      await blocks.insert(due.map(({ value }) => value))
+      waiting.splice(0, waiting.length, ...waiting.filter(({ at }) => at > step))
+    }
+    const { failsAt = counted.length, lags, taken } = given
+    for (const [step, value] of counted.slice(0, failsAt).entries()) {
+      await store.tally(tenant, toTallyBlock(value))
+      waiting.push({ value, at: step + lags[step % 20]! })
+      await storeUntil(step)
+      await read(taken[step]!)
+    }
+    await storeUntil(Infinity)
+    await failOpenRows(tenant, blocks)
+    while (!await read(taken[(got.length + 20) % 40]! + 1));
+    const { job, manifest } = (await store.readWithManifest(tenant, JOB))!
+    const final: (readonly string[])[] = []
+    for await (const some of createResults({ blocks, codec, keys }).rows(job, manifest)) {
+      final.push(...some)
+    }
+    expect(final.length).toBe(given.chunks.flat().length)
+    expect(got.toSorted((a, b) => Number(a[0]) - Number(b[0]))).toEqual(final)
+  }), { numRuns: 300 })
+  expect(reads).toBeGreaterThan(300)
+  expect(early).toBeGreaterThan(100)
 })
 
 it('a block with inputs is opened once, however often the job is read', async () => {

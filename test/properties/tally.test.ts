@@ -122,67 +122,64 @@ describe('a job with more live rows than are reserved for', () => {
   })
 })
 
-describe('a job whose rows are unreadable', () => {
-  it('ends free, its whole reserve released, whatever was charged before', async () => {
-    const tenant = await fundedTenant()
-    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20 }))
-    await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 20 }, { live: upTo(9) }))
-    const open = await store.unfinishedRows(tenant, 'job_1')
-    const lost = { digest: '', finished: open! }
-    expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({
-      kind: 'counted', ended: true, entry: { type: 'void', chargeMicros: 0, amountMicros: 40_000 },
-    })
-    expect(await store.read(tenant, 'job_1')).toMatchObject({
-      status: 'failed',
-      chargedMicros: 0,
-      releasedMicros: 40_000,
-      counts: { successRecords: 0, failedRecords: 20, freshRecords: 0 },
-    })
-    expect((await store.readWithManifest(tenant, 'job_1'))!.manifest.length).toBe(1)
-    expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 0, chargedMicros: 0 })
-    expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: true })
+it('a job whose rows are unreadable ' +
+  'ends free, its whole reserve released, whatever was charged before', async () => {
+  const tenant = await fundedTenant()
+  await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20 }))
+  await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 20 }, { live: upTo(9) }))
+  const open = await store.unfinishedRows(tenant, 'job_1')
+  const lost = { digest: '', finished: open! }
+  expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({
+    kind: 'counted', ended: true, entry: { type: 'void', chargeMicros: 0, amountMicros: 40_000 },
   })
+  expect(await store.read(tenant, 'job_1')).toMatchObject({
+    status: 'failed',
+    chargedMicros: 0,
+    releasedMicros: 40_000,
+    counts: { successRecords: 0, failedRecords: 20, freshRecords: 0 },
+  })
+  expect((await store.readWithManifest(tenant, 'job_1'))!.manifest.length).toBe(1)
+  expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 0, chargedMicros: 0 })
+  expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: true })
 })
 
-describe('the inputs of a chunk', () => {
-  it('are recorded although blank ones replaced them before, and counted once', async () => {
-    const tenant = await fundedTenant()
-    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
-    const inputs = (label: string, rows: readonly number[]) =>
-      blockOf({ job: 'job_1', chunkRows: 10, inputs: true, label }, { invalid: rows })
-    await store.tally(tenant, { ...inputs('lost', upTo(9)), replacesLost: true })
-    await store.tally(tenant, { ...inputs('lost again', []), replacesLost: true })
-    await store.tally(tenant, inputs('come', []))
-    await store.tally(tenant, inputs('come again', []))
-    const { manifest } = (await store.readWithManifest(tenant, 'job_1'))!
-    const noted = manifest.map(({ digest }) => digest)
-    expect(noted.toSorted()).toEqual(
-      [inputs('lost', upTo(9)), inputs('come', [])].map(({ digest }) => digest).toSorted())
-    expect((await store.read(tenant, 'job_1'))!.counts.inputBlocks).toBe(1)
-  })
+it('the inputs of a chunk ' +
+  'are recorded although blank ones replaced them before, and counted once', async () => {
+  const tenant = await fundedTenant()
+  await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
+  const inputs = (label: string, rows: readonly number[]) =>
+    blockOf({ job: 'job_1', chunkRows: 10, inputs: true, label }, { invalid: rows })
+  await store.tally(tenant, { ...inputs('lost', upTo(9)), replacesLost: true })
+  await store.tally(tenant, { ...inputs('lost again', []), replacesLost: true })
+  await store.tally(tenant, inputs('come', []))
+  await store.tally(tenant, inputs('come again', []))
+  const { manifest } = (await store.readWithManifest(tenant, 'job_1'))!
+  const noted = manifest.map(({ digest }) => digest)
+  expect(noted.toSorted()).toEqual(
+    [inputs('lost', upTo(9)), inputs('come', [])].map(({ digest }) => digest).toSorted())
+  expect((await store.read(tenant, 'job_1'))!.counts.inputBlocks).toBe(1)
 })
 
-describe('while the blocks of a job are counted again', () => {
-  it('rows that seem open are left to their own blocks', async () => {
-    const tenant = await fundedTenant()
-    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
-    const { recounts } = moneyKeys(tenant)
-    await redis.hset(recounts, 'job_1', 0)
-    const place = { job: 'job_1', chunkRows: 10, inputs: true }
-    const block = blockOf({ ...place, label: 'dead' }, { unknown: upTo(10) })
-    const dead = { ...block, replacesLost: true }
-    await expect(store.tally(tenant, dead)).rejects.toThrow('are being recounted')
-    const rows = (await store.unfinishedRows(tenant, 'job_1'))!
-    const lost = { digest: '', finished: rows }
-    expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: false })
-    await store.tally(tenant, blockOf(place, { live: upTo(4) }), { recount: true })
-    await store.tally(tenant, dead, { recount: true })
-    expect((await store.read(tenant, 'job_1'))!.counts)
-      .toMatchObject({ finishedRows: 10, freshRecords: 4, successRecords: 4, failedRecords: 6 })
-    await redis.hdel(recounts, 'job_1')
-    const other = { ...dead, chunk: 1, firstRow: 10 }
-    expect(await store.tally(tenant, other)).toMatchObject({ kind: 'counted', ended: true })
-  })
+it('while the blocks of a job are counted again, ' +
+  'rows that seem open are left to their own blocks', async () => {
+  const tenant = await fundedTenant()
+  await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
+  const { recounts } = moneyKeys(tenant)
+  await redis.hset(recounts, 'job_1', 0)
+  const place = { job: 'job_1', chunkRows: 10, inputs: true }
+  const block = blockOf({ ...place, label: 'dead' }, { unknown: upTo(10) })
+  const dead = { ...block, replacesLost: true }
+  await expect(store.tally(tenant, dead)).rejects.toThrow('are being recounted')
+  const rows = (await store.unfinishedRows(tenant, 'job_1'))!
+  const lost = { digest: '', finished: rows }
+  expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: false })
+  await store.tally(tenant, blockOf(place, { live: upTo(4) }), { recount: true })
+  await store.tally(tenant, dead, { recount: true })
+  expect((await store.read(tenant, 'job_1'))!.counts)
+    .toMatchObject({ finishedRows: 10, freshRecords: 4, successRecords: 4, failedRecords: 6 })
+  await redis.hdel(recounts, 'job_1')
+  const other = { ...dead, chunk: 1, firstRow: 10 }
+  expect(await store.tally(tenant, other)).toMatchObject({ kind: 'counted', ended: true })
 })
 
 describe('blocks of a job', () => {

@@ -94,18 +94,17 @@ describe('a client that is slow on purpose', () => {
   })
 })
 
-describe('the memory reservation for bodies', () => {
-  it('is released when a client disconnects at any moment', async () => {
-    const lines = postHead('transfer-encoding: chunked')
-    const left = Array.from({ length: 8 }, (_, at) =>
-      raw([lines, at % 2 === 0 ? 'zz\r\n' : '', lines], { end: true }))
-    await Promise.all(left)
-    const large = JSON.stringify({ ...good, inputs: [' '.repeat(1_000), 1] })
-    const answer = async () =>
-      (await ask('/jobs', { body: large.padEnd(30_000_000, ' ') })).status
-    // Connections whose end is not noticed yet may hold memory for a moment.
-    await expect.poll(answer).toBe(400)
-  })
+it('the memory reservation for bodies ' +
+  'is released when a client disconnects at any moment', async () => {
+  const lines = postHead('transfer-encoding: chunked')
+  const left = Array.from({ length: 8 }, (_, at) =>
+    raw([lines, at % 2 === 0 ? 'zz\r\n' : '', lines], { end: true }))
+  await Promise.all(left)
+  const large = JSON.stringify({ ...good, inputs: [' '.repeat(1_000), 1] })
+  const answer = async () =>
+    (await ask('/jobs', { body: large.padEnd(30_000_000, ' ') })).status
+  // Connections whose end is not noticed yet may hold memory for a moment.
+  await expect.poll(answer).toBe(400)
 })
 
 describe('a head', () => {

@@ -92,19 +92,17 @@ describe('contacts that are none', () => {
   })
 })
 
-describe('contacts that are free', () => {
-  it('a job of invalid rows and duplicates alone completes and costs nothing', async () => {
-    const { client, balance } = await newCustomer()
-    const { created, job } = await runJob(client, { service, inputs: ['x', 'x', '', 'y@z.com'] })
-    expect(created.preflight).toMatchObject({ invalidRows: 4, maxQuoteMicros: 0 })
-    expect(job).toMatchObject({ status: 'completed', chargedMicros: 0, releasedMicros: 0 })
-    const [known = ''] = newNumbers(1)
-    await runJob(client, { service, inputs: [known] })
-    const before = await balance()
-    const again = await runJob(client, { service, inputs: [known, known, ` ${known}`, 'x'] })
-    expect(again.job).toMatchObject({ status: 'completed', chargedMicros: 0, cacheHits: 1 })
-    expect(await balance()).toMatchObject({
-      availableMicros: before.availableMicros, reservedMicros: 0,
-    })
+it('a job of invalid rows and duplicates alone completes and costs nothing', async () => {
+  const { client, balance } = await newCustomer()
+  const { created, job } = await runJob(client, { service, inputs: ['x', 'x', '', 'y@z.com'] })
+  expect(created.preflight).toMatchObject({ invalidRows: 4, maxQuoteMicros: 0 })
+  expect(job).toMatchObject({ status: 'completed', chargedMicros: 0, releasedMicros: 0 })
+  const [known = ''] = newNumbers(1)
+  await runJob(client, { service, inputs: [known] })
+  const before = await balance()
+  const again = await runJob(client, { service, inputs: [known, known, ` ${known}`, 'x'] })
+  expect(again.job).toMatchObject({ status: 'completed', chargedMicros: 0, cacheHits: 1 })
+  expect(await balance()).toMatchObject({
+    availableMicros: before.availableMicros, reservedMicros: 0,
   })
 })

@@ -45,17 +45,15 @@ async function leaveDownloads (path: string, key: string): Promise<void> {
   }))
 }
 
-describe('a client that leaves', () => {
-  it('a client that leaves in the middle makes no job and leaves nothing open', async () => {
-    const { key, client } = await newCustomer()
-    const lines = (length: number) =>
-      postHead(`content-length: ${length}`).replace(/Bearer \S+/, `Bearer ${key}`)
-    const body = JSON.stringify({ service, inputs: newNumbers(2) })
-    const left = await Promise.all([1, 10, body.length - 1].map(sentBytes =>
-      raw([lines(body.length), body.slice(0, sentBytes)], { end: true })))
-    expect(left.every(({ status }) => status === 0 || status === 400)).toBe(true)
-    expect((await client.jobsPage({ limit: 1 })).data).toEqual([])
-    expect((await ask('/jobs', { key, body: free })).status).toBe(202)
-    expect((await raw([head('GET /api/v1/balance HTTP/1.1')])).status).toBe(200)
-  })
+it('a client that leaves in the middle makes no job and leaves nothing open', async () => {
+  const { key, client } = await newCustomer()
+  const lines = (length: number) =>
+    postHead(`content-length: ${length}`).replace(/Bearer \S+/, `Bearer ${key}`)
+  const body = JSON.stringify({ service, inputs: newNumbers(2) })
+  const left = await Promise.all([1, 10, body.length - 1].map(sentBytes =>
+    raw([lines(body.length), body.slice(0, sentBytes)], { end: true })))
+  expect(left.every(({ status }) => status === 0 || status === 400)).toBe(true)
+  expect((await client.jobsPage({ limit: 1 })).data).toEqual([])
+  expect((await ask('/jobs', { key, body: free })).status).toBe(202)
+  expect((await raw([head('GET /api/v1/balance HTTP/1.1')])).status).toBe(200)
 })

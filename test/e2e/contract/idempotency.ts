@@ -149,23 +149,22 @@ describe('an Idempotency-Key', () => {
   })
 })
 
-describe('a pipeline that does not answer in time', () => {
-  it('is 503 with Retry-After, nothing is reserved, and no job comes of it; ' +
-    'a claim whose time has passed without a job is taken over', async () => {
-    const { live } = await newCustomer()
-    const key = randomUUID()
-    const body = { service, inputs: newNumbers(2) }
-    const { baseUrl } = shared().impatient
-    const startedAt = performance.now()
-    const refused = await whileHalted('normalize-1', () => post(live, key, body, baseUrl))
-    expect([refused.status, refused.code]).toEqual([503, 'temporarily_unavailable'])
-    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
-    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(ACCEPT_WITHIN_MS - 100)
-    expect(await live.client.balance()).toMatchObject({ reservedMicros: 0 })
-    expect(await jobsOf(live)).toEqual([])
-    const other = await untilAccepted(live, key, { ...body, inputs: newNumbers(1) })
-    const job = await live.client.waitForEnd(other.json.id)
-    expect((await jobsOf(live)).map(({ id }) => id)).toEqual([job.id])
-    expect(await live.client.balance()).toMatchObject({ balanceMicros: 998_000, reservedMicros: 0 })
-  })
+it('a pipeline that does not answer in time ' +
+  'is 503 with Retry-After, nothing is reserved, and no job comes of it; ' +
+  'a claim whose time has passed without a job is taken over', async () => {
+  const { live } = await newCustomer()
+  const key = randomUUID()
+  const body = { service, inputs: newNumbers(2) }
+  const { baseUrl } = shared().impatient
+  const startedAt = performance.now()
+  const refused = await whileHalted('normalize-1', () => post(live, key, body, baseUrl))
+  expect([refused.status, refused.code]).toEqual([503, 'temporarily_unavailable'])
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+  expect(performance.now() - startedAt).toBeGreaterThanOrEqual(ACCEPT_WITHIN_MS - 100)
+  expect(await live.client.balance()).toMatchObject({ reservedMicros: 0 })
+  expect(await jobsOf(live)).toEqual([])
+  const other = await untilAccepted(live, key, { ...body, inputs: newNumbers(1) })
+  const job = await live.client.waitForEnd(other.json.id)
+  expect((await jobsOf(live)).map(({ id }) => id)).toEqual([job.id])
+  expect(await live.client.balance()).toMatchObject({ balanceMicros: 998_000, reservedMicros: 0 })
 })

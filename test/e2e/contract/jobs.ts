@@ -129,24 +129,23 @@ describe('the status resource', () => {
   })
 })
 
-describe('the verdicts of a job', () => {
-  it('are counted by status and reason as in its file, in every state', async () => {
-    const { live } = await newCustomer()
-    await ended(live, { service, inputs: ['+12127360008'] })
-    const { job, rows } = await ended(live, { service, inputs: MIXED })
-    expect(job).toMatchObject(verdictsOf(rows))
-    expect(job.verdicts!.unknown).toBe(2)
-    expect((await live.client.jobsPage()).data[0]).toEqual(job)
-    await whileHalted('verify-1', async () => {
-      const inputs = ['+12127360008', ...newNumbers(1), '+12127360008', 'call me']
-      const { id } = await live.client.createJob({ service, inputs })
-      await expect.poll(async () => (await live.client.job(id)).pendingRecords).toBe(1)
-      expect(await live.client.job(id)).toMatchObject({
-        verdicts: { valid: 2, invalid: 1, risky: 0, unknown: 0 },
-        reasons: { assigned_range: 2, not_a_phone_number: 1 },
-      })
-      await live.client.cancel(id)
+it('the verdicts of a job ' +
+  'are counted by status and reason as in its file, in every state', async () => {
+  const { live } = await newCustomer()
+  await ended(live, { service, inputs: ['+12127360008'] })
+  const { job, rows } = await ended(live, { service, inputs: MIXED })
+  expect(job).toMatchObject(verdictsOf(rows))
+  expect(job.verdicts!.unknown).toBe(2)
+  expect((await live.client.jobsPage()).data[0]).toEqual(job)
+  await whileHalted('verify-1', async () => {
+    const inputs = ['+12127360008', ...newNumbers(1), '+12127360008', 'call me']
+    const { id } = await live.client.createJob({ service, inputs })
+    await expect.poll(async () => (await live.client.job(id)).pendingRecords).toBe(1)
+    expect(await live.client.job(id)).toMatchObject({
+      verdicts: { valid: 2, invalid: 1, risky: 0, unknown: 0 },
+      reasons: { assigned_range: 2, not_a_phone_number: 1 },
     })
+    await live.client.cancel(id)
   })
 })
 
@@ -230,30 +229,27 @@ describe('a job', () => {
   })
 })
 
-describe('the job of another organization', () => {
-  it('is indistinguishable from one that does not exist', async () => {
-    const [owner, other] = [await newCustomer(), await newCustomer()]
-    const { id } = await owner.live.client.createJob({ service, inputs: ['x'] })
-    const answersFor = async (job: string) => {
-      const { status, json: { error } } = await other.live.ask(`/jobs/${job}`)
-      return [status, error.code, error.message]
-    }
-    const theirs = await answersFor(id)
-    expect(theirs).toEqual(await answersFor(`${id.slice(0, -4)}0000`))
-    expect(theirs.slice(0, 2)).toEqual([404, 'job_not_found'])
-  })
+it('the job of another organization ' +
+  'is indistinguishable from one that does not exist', async () => {
+  const [owner, other] = [await newCustomer(), await newCustomer()]
+  const { id } = await owner.live.client.createJob({ service, inputs: ['x'] })
+  const answersFor = async (job: string) => {
+    const { status, json: { error } } = await other.live.ask(`/jobs/${job}`)
+    return [status, error.code, error.message]
+  }
+  const theirs = await answersFor(id)
+  expect(theirs).toEqual(await answersFor(`${id.slice(0, -4)}0000`))
+  expect(theirs.slice(0, 2)).toEqual([404, 'job_not_found'])
 })
 
-describe('the list of jobs', () => {
-  it('is read to its end by the client, page by page', async () => {
-    const { test } = await newCustomer()
-    const ids: string[] = []
-    for (const name of ['a', 'b', 'c', 'd', 'e']) {
-      const request = { service, inputs: ['x'], metadata: { name } }
-      ids.push((await test.client.createJob(request, randomUUID())).id)
-    }
-    const listed: string[] = []
-    for await (const job of test.client.jobs({ limit: 2 })) listed.push(job.id)
-    expect(listed).toEqual(ids.toReversed())
-  })
+it('the list of jobs is read to its end by the client, page by page', async () => {
+  const { test } = await newCustomer()
+  const ids: string[] = []
+  for (const name of ['a', 'b', 'c', 'd', 'e']) {
+    const request = { service, inputs: ['x'], metadata: { name } }
+    ids.push((await test.client.createJob(request, randomUUID())).id)
+  }
+  const listed: string[] = []
+  for await (const job of test.client.jobs({ limit: 2 })) listed.push(job.id)
+  expect(listed).toEqual(ids.toReversed())
 })

@@ -5,96 +5,89 @@ import { ended, newCustomer, newNumbers, service, shared, whileHalted } from './
 
 const PRICE = 2_000
 
-describe('the maximum price', () => {
-  it('is the unit price for fresh checks and cache hits, never for duplicates or invalid rows; ' +
-    'cache hits are reserved and released at the end', async () => {
-    const { live } = await newCustomer()
-    const known = newNumbers(2)
-    await ended(live, { service, inputs: known })
-    const fresh = newNumbers(3)
-    const inputs = [...known, ...fresh, ...fresh, known[0] ?? '', 'no number', '']
-    const before = await live.client.balance()
-    const halted = await whileHalted('verify-1', async () => {
-      const { id, preflight } = await live.client.createJob({ service, inputs })
-      return { id, preflight, during: await live.client.balance() }
-    })
-    expect(halted.preflight).toMatchObject({
-      totalRows: 11,
-      invalidRows: 2,
-      duplicateRows: 4,
-      cacheHits: 2,
-      freshChecks: 3,
-      maxQuoteMicros: 5 * PRICE,
-    })
-    expect(halted.during).toEqual({
-      ...before,
-      reservedMicros: 5 * PRICE,
-      availableMicros: before.availableMicros - 5 * PRICE,
-    })
-    const job = await live.client.waitForEnd(halted.id)
-    expect(job).toMatchObject({ chargedMicros: 3 * PRICE, releasedMicros: 2 * PRICE })
-    const balanceMicros = before.balanceMicros - 3 * PRICE
-    expect(await live.client.balance()).toEqual({
-      balanceMicros, reservedMicros: 0, availableMicros: balanceMicros, currency: 'USD',
-    })
+it('the maximum price ' +
+  'is the unit price for fresh checks and cache hits, never for duplicates or invalid rows; ' +
+  'cache hits are reserved and released at the end', async () => {
+  const { live } = await newCustomer()
+  const known = newNumbers(2)
+  await ended(live, { service, inputs: known })
+  const fresh = newNumbers(3)
+  const inputs = [...known, ...fresh, ...fresh, known[0] ?? '', 'no number', '']
+  const before = await live.client.balance()
+  const halted = await whileHalted('verify-1', async () => {
+    const { id, preflight } = await live.client.createJob({ service, inputs })
+    return { id, preflight, during: await live.client.balance() }
+  })
+  expect(halted.preflight).toMatchObject({
+    totalRows: 11,
+    invalidRows: 2,
+    duplicateRows: 4,
+    cacheHits: 2,
+    freshChecks: 3,
+    maxQuoteMicros: 5 * PRICE,
+  })
+  expect(halted.during).toEqual({
+    ...before,
+    reservedMicros: 5 * PRICE,
+    availableMicros: before.availableMicros - 5 * PRICE,
+  })
+  const job = await live.client.waitForEnd(halted.id)
+  expect(job).toMatchObject({ chargedMicros: 3 * PRICE, releasedMicros: 2 * PRICE })
+  const balanceMicros = before.balanceMicros - 3 * PRICE
+  expect(await live.client.balance()).toEqual({
+    balanceMicros, reservedMicros: 0, availableMicros: balanceMicros, currency: 'USD',
   })
 })
 
-describe('a row', () => {
-  it.each([
-    ['carrier-lookup', ['+447400123456', '+12127365000', '+15555555555'],
-      ['valid live', 'unknown none', 'unknown none']],
-    ['carrier-single', ['+12127360008', '+12127360001'], ['valid live', 'unknown none']],
-    ['email-validation',
-      ['jane@mailinator.com', 'jane@example.com', 'sales@mail.org', 'jane@mail.org'],
-      ['risky live', 'invalid live', 'unknown none', 'unknown none']],
-  ])('of %s is paid only for a requested verdict', async (slug, inputs, verdicts) => {
-    const { live } = await newCustomer()
-    const { job, rows } = await ended(live, { service: slug, inputs })
-    expect(rows.map(({ status, source }) => `${status} ${source}`)).toEqual(verdicts)
-    const sold = rows.filter(({ source }) => source === 'live')
-    const service = (await live.client.services()).find(it => it.slug === slug)
-    expect([job.freshRecords, job.chargedMicros, job.unknownRecords])
-      .toEqual([sold.length, sold.length * service!.priceMicros, inputs.length - sold.length])
-    if (slug === 'email-validation') return
-    expect(sold.filter(({ carrier, mcc, mnc }) => carrier === '' && (mcc === '' || mnc === '')))
-      .toEqual([])
-  })
+it.each([
+  ['carrier-lookup', ['+447400123456', '+12127365000', '+15555555555'],
+    ['valid live', 'unknown none', 'unknown none']],
+  ['carrier-single', ['+12127360008', '+12127360001'], ['valid live', 'unknown none']],
+  ['email-validation',
+    ['jane@mailinator.com', 'jane@example.com', 'sales@mail.org', 'jane@mail.org'],
+    ['risky live', 'invalid live', 'unknown none', 'unknown none']],
+])('a row of %s is paid only for a requested verdict', async (slug, inputs, verdicts) => {
+  const { live } = await newCustomer()
+  const { job, rows } = await ended(live, { service: slug, inputs })
+  expect(rows.map(({ status, source }) => `${status} ${source}`)).toEqual(verdicts)
+  const sold = rows.filter(({ source }) => source === 'live')
+  const service = (await live.client.services()).find(it => it.slug === slug)
+  expect([job.freshRecords, job.chargedMicros, job.unknownRecords])
+    .toEqual([sold.length, sold.length * service!.priceMicros, inputs.length - sold.length])
+  if (slug === 'email-validation') return
+  expect(sold.filter(({ carrier, mcc, mnc }) => carrier === '' && (mcc === '' || mnc === '')))
+    .toEqual([])
 })
 
-describe('the balance', () => {
-  it('is compared with the maximum, to which rows from the cache count', async () => {
-    const { live } = await newCustomer(2 * PRICE)
-    const wanted = { service, inputs: newNumbers(2) }
-    await ended(live, wanted)
-    const { status, json: { error } } = await live.ask('/jobs', { body: wanted })
-    expect([status, error]).toMatchObject([402, {
-      code: 'insufficient_balance',
-      requiredMicros: 2 * PRICE,
-      availableMicros: 0,
-      message: expect.stringMatching(/rows from the cache .* reserved/),
-    }])
-    const { job } = await ended(live, { service, inputs: ['call me', ''] })
-    expect([job.status, job.maxQuoteMicros]).toEqual(['completed', 0])
-    expect((await live.client.jobsPage()).data).toHaveLength(2)
-  })
+it('the balance is compared with the maximum, to which rows from the cache count', async () => {
+  const { live } = await newCustomer(2 * PRICE)
+  const wanted = { service, inputs: newNumbers(2) }
+  await ended(live, wanted)
+  const { status, json: { error } } = await live.ask('/jobs', { body: wanted })
+  expect([status, error]).toMatchObject([402, {
+    code: 'insufficient_balance',
+    requiredMicros: 2 * PRICE,
+    availableMicros: 0,
+    message: expect.stringMatching(/rows from the cache .* reserved/),
+  }])
+  const { job } = await ended(live, { service, inputs: ['call me', ''] })
+  expect([job.status, job.maxQuoteMicros]).toEqual(['completed', 0])
+  expect((await live.client.jobsPage()).data).toHaveLength(2)
 })
 
-describe('a quote', () => {
-  it('reserves nothing, makes no job, and its data key is deleted at once', async () => {
-    const { live } = await newCustomer()
-    const inputs = newNumbers(3)
-    const quoted = await live.client.quote({ service, inputs })
-    expect(quoted).toMatchObject({
-      service, redeemable: false, preflight: { freshChecks: 3, maxQuoteMicros: 3 * PRICE },
-    })
-    expect(await shared().redis.keys(`dek:${taggedTenant(live.tenant)}:*`)).toEqual([])
-    expect(await live.client.balance()).toMatchObject({ reservedMicros: 0 })
-    expect((await live.client.jobsPage()).data).toEqual([])
-    const { preflight } = await live.client.createJob({ service, inputs })
-    expect(preflight).toEqual({ ...quoted.preflight, quoteId: preflight.quoteId })
-    expect(preflight.quoteId).not.toBe(quoted.preflight.quoteId)
+it('a quote reserves nothing, makes no job, and its data key is deleted at once', async () => {
+  const { live } = await newCustomer()
+  const inputs = newNumbers(3)
+  const quoted = await live.client.quote({ service, inputs })
+  expect(quoted).toMatchObject({
+    service, redeemable: false, preflight: { freshChecks: 3, maxQuoteMicros: 3 * PRICE },
   })
+  expect(await shared().redis.keys(`dek:${taggedTenant(live.tenant)}:*`)).toEqual([])
+  expect(await live.client.balance()).toMatchObject({ reservedMicros: 0 })
+  expect((await live.client.jobsPage()).data).toEqual([])
+  const { preflight } = await live.client.createJob({ service, inputs })
+  expect(preflight).toEqual({ ...quoted.preflight, quoteId: preflight.quoteId })
+  expect(preflight.quoteId).not.toBe(quoted.preflight.quoteId)
 })
 
 describe('the services', () => {

@@ -59,7 +59,7 @@ export const REQUIREMENTS: Readonly<Record<string, readonly Requirement[]>> = {
     ['responses, errors and events never reveal vendor names',
       'is in no response, file, event or history', 'is in none of the documents'],
     ['nor task identifiers, raw payloads or hostnames of vendors',
-      'is in no response, file, event or history', 'is in no file and no log'],
+      'is in no response, file, event or history', 'are in no file and no log'],
     ['money is an integer number of USD micros',
       'test/properties/money.test.ts: %d micros are reserved, charged and returned to the micro'],
     ['invalid rows are pre-filtered and not charged',

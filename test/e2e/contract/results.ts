@@ -266,14 +266,12 @@ describe.concurrent('results', () => {
   })
 })
 
-describe('results of a job that runs', () => {
-  it('requested before the end are 409 with Retry-After', async () => {
-    const { test } = await newCustomer()
-    await whileHalted('verify-1', async () => {
-      const { id } = await test.client.createJob({ service, inputs: newNumbers(1) })
-      const early = await test.ask(`/jobs/${id}/results`)
-      expect([early.status, early.code]).toEqual([409, 'job_not_completed'])
-      expect(Number(early.headers.get('retry-after'))).toBeGreaterThan(0)
-    })
+it('results of a job that runs, requested before the end are 409 with Retry-After', async () => {
+  const { test } = await newCustomer()
+  await whileHalted('verify-1', async () => {
+    const { id } = await test.client.createJob({ service, inputs: newNumbers(1) })
+    const early = await test.ask(`/jobs/${id}/results`)
+    expect([early.status, early.code]).toEqual([409, 'job_not_completed'])
+    expect(Number(early.headers.get('retry-after'))).toBeGreaterThan(0)
   })
 })

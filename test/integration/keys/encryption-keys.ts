@@ -102,19 +102,18 @@ describe('the keys of an organization', () => {
   })
 })
 
-describe('the public keys of an organization', () => {
-  it('wrap what only the owner of the root key unwraps', async () => {
-    const id = await createOrganization(roots)
-    const keys = createPublicOrganizationKeys({
-      store: new OrganizationKeyStore(redis), class: 'results',
-    })
-    const wrapped = await keys.wrap(id, plain, binding)
-    expect(wrappingKeyId(wrapped)).toBe('results.1')
-    expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
-    await expect(keysOf().unwrap(id, wrapped, ['data-key', 't', 'job_2']))
-      .rejects.toThrow('decryption failed')
-    await expect(keys.wrap('org_new', plain, binding)).rejects.toThrow(InfrastructureError)
+it('the public keys of an organization ' +
+  'wrap what only the owner of the root key unwraps', async () => {
+  const id = await createOrganization(roots)
+  const keys = createPublicOrganizationKeys({
+    store: new OrganizationKeyStore(redis), class: 'results',
   })
+  const wrapped = await keys.wrap(id, plain, binding)
+  expect(wrappingKeyId(wrapped)).toBe('results.1')
+  expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
+  await expect(keysOf().unwrap(id, wrapped, ['data-key', 't', 'job_2']))
+    .rejects.toThrow('decryption failed')
+  await expect(keys.wrap('org_new', plain, binding)).rejects.toThrow(InfrastructureError)
 })
 
 it('what cannot be sent stays in the outbox', async () => {

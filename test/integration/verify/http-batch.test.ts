@@ -110,15 +110,13 @@ describe('a vendor that knows our reference', () => {
     })
 })
 
-describe('the link to the results', () => {
-  it.each([
-    ['http://169.254.169.254/latest/meta-data'], ['https://evil.example/results'],
-    ['https://files.example.evil.org/x'], ['file:///etc/passwd'], [''],
-  ])('%s is not followed, as it is not of a described host', async (link) => {
-    const { url, seen } = await startVendor()
-    seen.result = link
-    const result = { link: '/link', hosts: ['files.example', '.storage.example'] }
-    const verdicts = await run(described(url, { result, deadlineMs: 30_000 }))
-    expect(verdicts).toEqual(['unknown timeout', 'unknown timeout'])
-  })
+it.each([
+  ['http://169.254.169.254/latest/meta-data'], ['https://evil.example/results'],
+  ['https://files.example.evil.org/x'], ['file:///etc/passwd'], [''],
+])('the link to the results %s is not followed, as it is not of a described host', async (link) => {
+  const { url, seen } = await startVendor()
+  seen.result = link
+  const result = { link: '/link', hosts: ['files.example', '.storage.example'] }
+  const verdicts = await run(described(url, { result, deadlineMs: 30_000 }))
+  expect(verdicts).toEqual(['unknown timeout', 'unknown timeout'])
 })

@@ -248,22 +248,20 @@ describe('a key that belongs to networks', () => {
   })
 })
 
-describe('a new key', () => {
-  it.each<readonly [wrong: Partial<NewKey>, fault: string]>([
-    ...['office', '192.0.2.0/33', '192.0.2.0/', '2001:db8::/129', '192.0.2', '192.0.2.7/-1']
-      .map(network => [{ networks: [network] }, `"${network}" is not an IP address`] as const),
-    [{ networks: ['192.0.2.7', '10.1.2.3/24'] }, '"10.1.2.3/24" is an address within a network: ' +
-      'use 10.1.2.0/24 for the network, or 10.1.2.3 for the address.'],
-    [{ networks: ['2001:db8::1/32'] }, 'use 2001:db8::/32 for the network, or 2001:db8::1 for'],
-    [{ networks: Array(21).fill('192.0.2.1') }, '21 networks; use at most 20'],
-    [{ name: 'x'.repeat(101) }, '101 characters'],
-    [{ expiresAtMs: 1_000_000 }, 'which is in the past'],
-  ])('is not created with %j', async (wrong, fault) => {
-    const creating = newKey(wrong)
-    await expect(creating).rejects.toThrow(NewKeyError)
-    await expect(creating).rejects.toThrow(fault)
-    expect(await keys.list('org_1')).toEqual([])
-  })
+it.each<readonly [wrong: Partial<NewKey>, fault: string]>([
+  ...['office', '192.0.2.0/33', '192.0.2.0/', '2001:db8::/129', '192.0.2', '192.0.2.7/-1']
+    .map(network => [{ networks: [network] }, `"${network}" is not an IP address`] as const),
+  [{ networks: ['192.0.2.7', '10.1.2.3/24'] }, '"10.1.2.3/24" is an address within a network: ' +
+    'use 10.1.2.0/24 for the network, or 10.1.2.3 for the address.'],
+  [{ networks: ['2001:db8::1/32'] }, 'use 2001:db8::/32 for the network, or 2001:db8::1 for'],
+  [{ networks: Array(21).fill('192.0.2.1') }, '21 networks; use at most 20'],
+  [{ name: 'x'.repeat(101) }, '101 characters'],
+  [{ expiresAtMs: 1_000_000 }, 'which is in the past'],
+])('a new key is not created with %j', async (wrong, fault) => {
+  const creating = newKey(wrong)
+  await expect(creating).rejects.toThrow(NewKeyError)
+  await expect(creating).rejects.toThrow(fault)
+  expect(await keys.list('org_1')).toEqual([])
 })
 
 describe('an organization with a longest lifetime of keys', () => {

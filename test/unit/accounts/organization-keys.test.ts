@@ -73,24 +73,23 @@ describe('the stored key of an organization', () => {
   })
 })
 
-describe('an erased organization whose keys were lost before', () => {
-  it.each<readonly [string, (key: StoredKey) => Partial<StoredKey>]>([
-    ['is missing', () => ({ version: 2 })],
-    ['does not open', key => {
-      const damaged = Buffer.from(key.wrapped)
-      damaged[damaged.length - 1]! ^= 1
-      return { wrapped: damaged }
-    }],
-    ['names a missing key', () => ({ wrapped: withKeyId('gone', Buffer.alloc(60)) })],
-  ])('stops nothing where a version %s', async (_, change) => {
-    const bytes = await wrapped()
-    const [key] = await store.read('org_1')
-    await redis.del(stored)
-    await store.add('org_1', { ...key!, ...change(key!) })
-    await expect(keysOf().unwrap('org_1', bytes, binding)).rejects.toThrow(MissingKeyError)
-    await erase()
-    await expect(keysOf().unwrap('org_1', bytes, binding)).rejects.toThrow(OrganizationErasedError)
-  })
+it.each<readonly [string, (key: StoredKey) => Partial<StoredKey>]>([
+  ['is missing', () => ({ version: 2 })],
+  ['does not open', key => {
+    const damaged = Buffer.from(key.wrapped)
+    damaged[damaged.length - 1]! ^= 1
+    return { wrapped: damaged }
+  }],
+  ['names a missing key', () => ({ wrapped: withKeyId('gone', Buffer.alloc(60)) })],
+])('an erased organization whose keys were lost before ' +
+  'stops nothing where a version %s', async (_, change) => {
+  const bytes = await wrapped()
+  const [key] = await store.read('org_1')
+  await redis.del(stored)
+  await store.add('org_1', { ...key!, ...change(key!) })
+  await expect(keysOf().unwrap('org_1', bytes, binding)).rejects.toThrow(MissingKeyError)
+  await erase()
+  await expect(keysOf().unwrap('org_1', bytes, binding)).rejects.toThrow(OrganizationErasedError)
 })
 
 describe('an organization without a key of the class', () => {

@@ -194,22 +194,21 @@ describe('the record of an organization', () => {
   })
 })
 
-describe('the index of people', () => {
-  it('depends on a message key, and finds people after a rotation to any id', async () => {
-    const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
-    const peopleWith = (messageKeys: Readonly<Record<string, string>>) =>
-      createPeople({ redis, keys: organizationKeysOf(1), messageKeys })
-    const old = peopleWith({ 5: keyOf(5) })
-    await old.add(orgId, { email: ann.email, role: 'owner', createdBy: '' })
-    const [stored] = await indexed()
-    expect(await peopleWith({ 5: keyOf(6) }).membershipsOf(ann)).toEqual([])
-    for (const id of ['1', '10', '6', 'b']) {
-      const rotated = peopleWith({ 5: keyOf(5), [id]: keyOf(7) })
-      expect(await rotated.membershipsOf(ann)).toMatchObject([{ orgId }])
-    }
-    // Stored by the oldest key, wherever its id sorts.
-    await peopleWith({ 5: keyOf(5), 6: keyOf(7) })
-      .add(otherId, { email: ann.email, role: 'owner', createdBy: '' })
-    expect(await indexed(otherId)).toEqual([stored])
-  })
+it('the index of people ' +
+  'depends on a message key, and finds people after a rotation to any id', async () => {
+  const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
+  const peopleWith = (messageKeys: Readonly<Record<string, string>>) =>
+    createPeople({ redis, keys: organizationKeysOf(1), messageKeys })
+  const old = peopleWith({ 5: keyOf(5) })
+  await old.add(orgId, { email: ann.email, role: 'owner', createdBy: '' })
+  const [stored] = await indexed()
+  expect(await peopleWith({ 5: keyOf(6) }).membershipsOf(ann)).toEqual([])
+  for (const id of ['1', '10', '6', 'b']) {
+    const rotated = peopleWith({ 5: keyOf(5), [id]: keyOf(7) })
+    expect(await rotated.membershipsOf(ann)).toMatchObject([{ orgId }])
+  }
+  // Stored by the oldest key, wherever its id sorts.
+  await peopleWith({ 5: keyOf(5), 6: keyOf(7) })
+    .add(otherId, { email: ann.email, role: 'owner', createdBy: '' })
+  expect(await indexed(otherId)).toEqual([stored])
 })

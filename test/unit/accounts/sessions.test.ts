@@ -58,28 +58,24 @@ describe('a session', () => {
   })
 })
 
-describe('a sign-in code', () => {
-  it('is valid once, within ten minutes', async () => {
-    const codes = createSignInCodes(redis)
-    const first = await expectLifetime(
-      redis, { key: code => `page:sign-in:${secretDigest(code)}`, ms: SIGN_IN_LINK_MS },
-      () => codes.create(subject))
-    const second = await codes.create({ kind: 'operator' })
-    // 256 random bits.
-    expect(first).toMatch(/^[\w-]{43}$/)
-    expect(second).not.toBe(first)
-    expect(JSON.stringify(await stored())).not.toContain(first)
-    expect(await codes.redeem(first)).toEqual(subject)
-    expect(await codes.redeem(first)).toBeUndefined()
-    expect([await codes.redeem(second), SIGN_IN_LINK_MS]).toEqual([{ kind: 'operator' }, 600_000])
-  })
+it('a sign-in code is valid once, within ten minutes', async () => {
+  const codes = createSignInCodes(redis)
+  const first = await expectLifetime(
+    redis, { key: code => `page:sign-in:${secretDigest(code)}`, ms: SIGN_IN_LINK_MS },
+    () => codes.create(subject))
+  const second = await codes.create({ kind: 'operator' })
+  // 256 random bits.
+  expect(first).toMatch(/^[\w-]{43}$/)
+  expect(second).not.toBe(first)
+  expect(JSON.stringify(await stored())).not.toContain(first)
+  expect(await codes.redeem(first)).toEqual(subject)
+  expect(await codes.redeem(first)).toBeUndefined()
+  expect([await codes.redeem(second), SIGN_IN_LINK_MS]).toEqual([{ kind: 'operator' }, 600_000])
 })
 
-describe('the nonce of a form', () => {
-  it('can be used once', async () => {
-    const nonces = createNonces(redis)
-    const nonce = nonces.create()
-    expect([await nonces.use(nonce), await nonces.use(nonce), await nonces.use('')])
-      .toEqual([true, false, false])
-  })
+it('the nonce of a form can be used once', async () => {
+  const nonces = createNonces(redis)
+  const nonce = nonces.create()
+  expect([await nonces.use(nonce), await nonces.use(nonce), await nonces.use('')])
+    .toEqual([true, false, false])
 })

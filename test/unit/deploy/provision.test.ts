@@ -78,32 +78,30 @@ function onlyAdds (statement: string, created: readonly string[]): boolean {
     /^\s*(ADD (COLUMN|INDEX) IF NOT EXISTS |MODIFY SETTING merge_)/.test(action))
 }
 
-describe('rules of access', () => {
-  it('are created before what is beyond them is removed', async () => {
-    const [done, output]: [string[], string[]] = [[], []]
-    const acl = { principal: 'User:verify', host: '*', operation: 4, permissionType: 3 }
-    const admin = {
-      createAcls: async ({ acl: rules }: { acl: unknown[] }) => {
-        done.push(`created ${rules.length}`)
-      },
-      describeAcls: async () => ({
-        resources: [
-          { resourceType: 2, resourceName: 'wallet.journal', resourcePatternType: 3, acls: [acl] },
-        ],
-      }),
-      deleteAcls: async ({ filters }: { filters: { resourceName: string }[] }) => {
-        done.push(`removed ${filters.map(({ resourceName }) => resourceName).join()}`)
-      },
-    } as unknown as Admin
-    const created = `created ${stageRules().length}`
-    // As before an upgrade: pods of the release before may need what is beyond them.
-    await alignAccess(admin, 'manage', line => output.push(line), '', true)
-    expect(done.splice(0)).toEqual([created])
-    await alignAccess(admin, 'manage', line => output.push(line))
-    expect(done).toEqual([created, 'removed wallet.journal'])
-    expect(output).toEqual([
-      `ACLs: ${stageRules().length} in place for the stages, others are left as they are`,
-      `ACLs: ${stageRules().length} in place for the stages, 1 others deleted`,
-    ])
-  })
+it('rules of access are created before what is beyond them is removed', async () => {
+  const [done, output]: [string[], string[]] = [[], []]
+  const acl = { principal: 'User:verify', host: '*', operation: 4, permissionType: 3 }
+  const admin = {
+    createAcls: async ({ acl: rules }: { acl: unknown[] }) => {
+      done.push(`created ${rules.length}`)
+    },
+    describeAcls: async () => ({
+      resources: [
+        { resourceType: 2, resourceName: 'wallet.journal', resourcePatternType: 3, acls: [acl] },
+      ],
+    }),
+    deleteAcls: async ({ filters }: { filters: { resourceName: string }[] }) => {
+      done.push(`removed ${filters.map(({ resourceName }) => resourceName).join()}`)
+    },
+  } as unknown as Admin
+  const created = `created ${stageRules().length}`
+  // As before an upgrade: pods of the release before may need what is beyond them.
+  await alignAccess(admin, 'manage', line => output.push(line), '', true)
+  expect(done.splice(0)).toEqual([created])
+  await alignAccess(admin, 'manage', line => output.push(line))
+  expect(done).toEqual([created, 'removed wallet.journal'])
+  expect(output).toEqual([
+    `ACLs: ${stageRules().length} in place for the stages, others are left as they are`,
+    `ACLs: ${stageRules().length} in place for the stages, 1 others deleted`,
+  ])
 })

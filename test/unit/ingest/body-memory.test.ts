@@ -103,24 +103,22 @@ describe('a client below the minimum throughput', () => {
   })
 })
 
-describe('a client on a slow connection', () => {
-  it('may send a small body at any speed', async () => {
-    const request = await serve()
-    const [stated, chunked] = [request(lengthOf(body.length + 20)), request(CHUNKED)]
-    await untilWatched(1)
-    // Far beyond the grace, and while another request holds all the memory.
-    const large = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))
-    await untilWatched(2)
-    await large.send()
-    for (let time = 0; time < 20; time++) {
-      vi.advanceTimersByTime(100)
-      await Promise.all([stated.send(' '), chunked.send(chunk(' '))])
-    }
-    await Promise.all([stated.send(body), chunked.send(`${chunk(body)}0\r\n\r\n`)])
-    expect(await Promise.all([stated.status(), chunked.status()])).toEqual([202, 202])
-    await large.send(' ')
-    expect(await large.status()).toBe(202)
-  })
+it('a client on a slow connection may send a small body at any speed', async () => {
+  const request = await serve()
+  const [stated, chunked] = [request(lengthOf(body.length + 20)), request(CHUNKED)]
+  await untilWatched(1)
+  // Far beyond the grace, and while another request holds all the memory.
+  const large = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))
+  await untilWatched(2)
+  await large.send()
+  for (let time = 0; time < 20; time++) {
+    vi.advanceTimersByTime(100)
+    await Promise.all([stated.send(' '), chunked.send(chunk(' '))])
+  }
+  await Promise.all([stated.send(body), chunked.send(`${chunk(body)}0\r\n\r\n`)])
+  expect(await Promise.all([stated.status(), chunked.status()])).toEqual([202, 202])
+  await large.send(' ')
+  expect(await large.status()).toBe(202)
 })
 
 describe('bodies of one organization', () => {
@@ -179,19 +177,17 @@ it('a whole body keeps its memory until its response, also when its client is go
   expect(await request(whole).status()).toBe(422)
 })
 
-describe('a chunked body', () => {
-  it('reserves memory as it arrives, and is rejected without memory', async () => {
-    const request = await serve()
-    const first = request(`${CHUNKED}${chunk(body.padEnd(90_000))}`)
-    const second = request(`${CHUNKED}${chunk(body.padEnd(60_000))}`)
-    await untilWatched(2)
-    await Promise.all([first.send(), second.send()])
-    await second.send(chunk(' '.repeat(40_000)))
-    expect(await second.status()).toBe(503)
-    expect(await second.whole()).toMatch(/^retry-after: 2\r$/im)
-    await first.send('0\r\n\r\n')
-    expect(await first.status()).toBe(202)
-  })
+it('a chunked body reserves memory as it arrives, and is rejected without memory', async () => {
+  const request = await serve()
+  const first = request(`${CHUNKED}${chunk(body.padEnd(90_000))}`)
+  const second = request(`${CHUNKED}${chunk(body.padEnd(60_000))}`)
+  await untilWatched(2)
+  await Promise.all([first.send(), second.send()])
+  await second.send(chunk(' '.repeat(40_000)))
+  expect(await second.status()).toBe(503)
+  expect(await second.whole()).toMatch(/^retry-after: 2\r$/im)
+  await first.send('0\r\n\r\n')
+  expect(await first.status()).toBe(202)
 })
 
 it('the memory of bodies guarantees an eighth to each organization', () => {

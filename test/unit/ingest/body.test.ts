@@ -12,32 +12,30 @@ const text = JSON.stringify(good)
 const MIB = 1_024 * 1_024
 const INVALID = [400, 'invalid_encoding', 'Content-Encoding']
 
-describe('a body of JSON', () => {
-  it.each<[payload: string, error: object]>([
-    ['{"a":', { message: 'The body is not valid JSON at line 1, column 6. Send one JSON object.' }],
-    ['{\n  "secret text" 1}', {
-      message: 'The body is not valid JSON at line 2, column 17. Send one JSON object.',
-    }],
-    ['{"a":1,"a":2}', { param: 'a', message: 'The field appears twice. Send it once.' }],
-    ['['.repeat(9), { message: 'The body is nested too deeply.' }],
-    ['{"a":{"b":{}}}', {
-      param: 'a.b', message: 'a.b must be a plain value, not a list or an object.',
-    }],
-    ['{"a":{"__proto__":{}}}', {
-      message: 'A field has the name __proto__ or constructor. Leave it out.',
-    }],
-    [`{"${'k'.repeat(300)}":1}`, {
-      param: 'k'.repeat(100),
-      message: 'The name of the field has more than 256 characters. Shorten it.',
-    }],
-    [`{"a":{${Array.from({ length: 61 }, (_, at) => `"${at}":1`).join()}}}`, {
-      message: 'An object has more than 60 fields. Send fewer.',
-    }],
-  ])('%j is refused with its place', async (payload, error) => {
-    const { post } = application()
-    const answer = await post(payload)
-    expect([answer.statusCode, answer.json().error]).toMatchObject([400, error])
-  })
+it.each<[payload: string, error: object]>([
+  ['{"a":', { message: 'The body is not valid JSON at line 1, column 6. Send one JSON object.' }],
+  ['{\n  "secret text" 1}', {
+    message: 'The body is not valid JSON at line 2, column 17. Send one JSON object.',
+  }],
+  ['{"a":1,"a":2}', { param: 'a', message: 'The field appears twice. Send it once.' }],
+  ['['.repeat(9), { message: 'The body is nested too deeply.' }],
+  ['{"a":{"b":{}}}', {
+    param: 'a.b', message: 'a.b must be a plain value, not a list or an object.',
+  }],
+  ['{"a":{"__proto__":{}}}', {
+    message: 'A field has the name __proto__ or constructor. Leave it out.',
+  }],
+  [`{"${'k'.repeat(300)}":1}`, {
+    param: 'k'.repeat(100),
+    message: 'The name of the field has more than 256 characters. Shorten it.',
+  }],
+  [`{"a":{${Array.from({ length: 61 }, (_, at) => `"${at}":1`).join()}}}`, {
+    message: 'An object has more than 60 fields. Send fewer.',
+  }],
+])('a body of JSON %j is refused with its place', async (payload, error) => {
+  const { post } = application()
+  const answer = await post(payload)
+  expect([answer.statusCode, answer.json().error]).toMatchObject([400, error])
 })
 
 function sender () {

@@ -33,24 +33,23 @@ describe('connections', () => {
   })
 })
 
-describe('a request under way while the server stops', () => {
-  it('is answered, and its connection closed, so that it does not delay the stop', async () => {
-    const balance = Promise.withResolvers<Awaited<ReturnType<IngestDeps['balance']>>>()
-    const asked = Promise.withResolvers<void>()
-    const { app } = application({
-      balance: async () => {
-        asked.resolve()
-        return await balance.promise
-      },
-    })
-    const { answer } = talk(await listen(app),
-      'GET /api/v1/balance HTTP/1.1\r\nhost: x\r\nauthorization: Bearer live\r\n\r\n')
-    await asked.promise
-    const stopped = app.close()
-    const { server } = app
-    await eventually(() => expect(server.listening).toBe(false))
-    balance.resolve(await doubles().balance('org_1.live'))
-    expect(await answer()).toMatch(/^HTTP\/1\.1 200 [^]*\r\nconnection: close\r\n/i)
-    await stopped
+it('a request under way while the server stops ' +
+  'is answered, and its connection closed, so that it does not delay the stop', async () => {
+  const balance = Promise.withResolvers<Awaited<ReturnType<IngestDeps['balance']>>>()
+  const asked = Promise.withResolvers<void>()
+  const { app } = application({
+    balance: async () => {
+      asked.resolve()
+      return await balance.promise
+    },
   })
+  const { answer } = talk(await listen(app),
+    'GET /api/v1/balance HTTP/1.1\r\nhost: x\r\nauthorization: Bearer live\r\n\r\n')
+  await asked.promise
+  const stopped = app.close()
+  const { server } = app
+  await eventually(() => expect(server.listening).toBe(false))
+  balance.resolve(await doubles().balance('org_1.live'))
+  expect(await answer()).toMatch(/^HTTP\/1\.1 200 [^]*\r\nconnection: close\r\n/i)
+  await stopped
 })

@@ -210,14 +210,12 @@ describe('the tag of results', () => {
   })
 })
 
-describe('a page of results', () => {
-  it('ends with the row that fills it', async () => {
-    const input = 'x'.repeat(1_000_000)
-    const rows = Array.from({ length: 12 }, (_, at) => cellsOf({ row: String(at + 1), input }))
-    const { data, has_more: hasMore } = (await ended({}, rows).read('?format=json')).json()
-    expect(data.map(({ row }: { row: number }) => row)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9])
-    expect(hasMore).toBe(true)
-  })
+it('a page of results ends with the row that fills it', async () => {
+  const input = 'x'.repeat(1_000_000)
+  const rows = Array.from({ length: 12 }, (_, at) => cellsOf({ row: String(at + 1), input }))
+  const { data, has_more: hasMore } = (await ended({}, rows).read('?format=json')).json()
+  expect(data.map(({ row }: { row: number }) => row)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9])
+  expect(hasMore).toBe(true)
 })
 
 describe('a row as JSON', () => {
@@ -254,24 +252,23 @@ describe('a row as JSON', () => {
   })
 })
 
-describe('results as a file that packs itself', () => {
-  it.each(['xlsx', 'parquet'] as const)('are sent as %s, without a content coding', async form => {
-    const { read, tag, calls } = ended({}, [cells])
-    const answer = await read(`?format=${form}`, { 'accept-encoding': 'gzip' })
-    expect(answer.headers).toMatchObject({
-      'content-type': RESULT_TYPES[form],
-      'content-disposition': `attachment; filename="${JOB_ID}.${form}"`,
-    })
-    expect(answer.headers['content-encoding']).toBeUndefined()
-    expect(answer.rawPayload.toString('latin1', 0, 2)).toBe(form === 'xlsx' ? 'PK' : 'PA')
-    expect(calls).toMatchObject([{ withReference: false, keep: undefined }])
-    const tags = [await tag(`?format=${form}`), await tag(), await tag('?format=jsonl'),
-      await tag(`?format=${form}&status=valid`)]
-    expect(new Set(tags).size).toBe(4)
-    expect((await read(`?format=${form}`, { 'if-none-match': tags[0] ?? '' })).statusCode).toBe(304)
-    expect((await read('', { accept: RESULT_TYPES[form] })).headers['content-type'])
-      .toBe(RESULT_TYPES[form])
+it.each(['xlsx', 'parquet'] as const)('results as a file that packs itself ' +
+  'are sent as %s, without a content coding', async form => {
+  const { read, tag, calls } = ended({}, [cells])
+  const answer = await read(`?format=${form}`, { 'accept-encoding': 'gzip' })
+  expect(answer.headers).toMatchObject({
+    'content-type': RESULT_TYPES[form],
+    'content-disposition': `attachment; filename="${JOB_ID}.${form}"`,
   })
+  expect(answer.headers['content-encoding']).toBeUndefined()
+  expect(answer.rawPayload.toString('latin1', 0, 2)).toBe(form === 'xlsx' ? 'PK' : 'PA')
+  expect(calls).toMatchObject([{ withReference: false, keep: undefined }])
+  const tags = [await tag(`?format=${form}`), await tag(), await tag('?format=jsonl'),
+    await tag(`?format=${form}&status=valid`)]
+  expect(new Set(tags).size).toBe(4)
+  expect((await read(`?format=${form}`, { 'if-none-match': tags[0] ?? '' })).statusCode).toBe(304)
+  expect((await read('', { accept: RESULT_TYPES[form] })).headers['content-type'])
+    .toBe(RESULT_TYPES[form])
 })
 
 describe('the selection of results', () => {
@@ -324,16 +321,14 @@ describe('a file for spreadsheets', () => {
   })
 })
 
-describe('the id of an input', () => {
-  it('is no column of a job without ids', async () => {
-    for (const query of ['?columns=id', '?format=jsonl&columns=row,id']) {
-      const answer = await ended().read(query)
-      expect([answer.statusCode, answer.json().error.param]).toEqual([400, 'columns'])
-      expect(answer.json().error.message).toContain('as no input of the job has an id')
-    }
-    const [row] = (await ended({}, [cells]).read('?format=json')).json().data
-    expect(row).not.toHaveProperty('id')
-  })
+it('the id of an input is no column of a job without ids', async () => {
+  for (const query of ['?columns=id', '?format=jsonl&columns=row,id']) {
+    const answer = await ended().read(query)
+    expect([answer.statusCode, answer.json().error.param]).toEqual([400, 'columns'])
+    expect(answer.json().error.message).toContain('as no input of the job has an id')
+  }
+  const [row] = (await ended({}, [cells]).read('?format=json')).json().data
+  expect(row).not.toHaveProperty('id')
 })
 
 describe('the rows of a running job', () => {

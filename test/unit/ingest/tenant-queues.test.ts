@@ -77,26 +77,25 @@ describe('the preflights of a tenant', () => {
   })
 })
 
-describe('the expensive reads of a tenant', () => {
-  it('run one at a time in order, and too many are refused', async () => {
-    const enter = createTenantGate()
-    const started: string[] = []
-    const first = Promise.withResolvers<void>()
-    const read = (tenant: string, name: string) => enter(tenant, async () => {
-      started.push(name)
-      if (name === 'a0') await first.promise
-      return name
-    })
-    const reads = Array.from({ length: 11 }, (_, at) => read('a', `a${at}`))
-    await expect(read('a', 'a11')).rejects.toMatchObject({ fault: { code: 'rate_limited' } })
-    expect(await read('b', 'b0')).toBe('b0')
-    expect(started).toEqual(['a0', 'b0'])
-    first.resolve()
-    expect(await Promise.all(reads)).toHaveLength(11)
-    expect(started.slice(2)).toEqual(Array.from({ length: 10 }, (_, at) => `a${at + 1}`))
-    const failed = enter('a', async () => { throw new Error('down') })
-    const next = enter('a', async () => 'done')
-    await expect(failed).rejects.toThrow('down')
-    expect(await next).toBe('done')
+it('the expensive reads of a tenant ' +
+  'run one at a time in order, and too many are refused', async () => {
+  const enter = createTenantGate()
+  const started: string[] = []
+  const first = Promise.withResolvers<void>()
+  const read = (tenant: string, name: string) => enter(tenant, async () => {
+    started.push(name)
+    if (name === 'a0') await first.promise
+    return name
   })
+  const reads = Array.from({ length: 11 }, (_, at) => read('a', `a${at}`))
+  await expect(read('a', 'a11')).rejects.toMatchObject({ fault: { code: 'rate_limited' } })
+  expect(await read('b', 'b0')).toBe('b0')
+  expect(started).toEqual(['a0', 'b0'])
+  first.resolve()
+  expect(await Promise.all(reads)).toHaveLength(11)
+  expect(started.slice(2)).toEqual(Array.from({ length: 10 }, (_, at) => `a${at + 1}`))
+  const failed = enter('a', async () => { throw new Error('down') })
+  const next = enter('a', async () => 'done')
+  await expect(failed).rejects.toThrow('down')
+  expect(await next).toBe('done')
 })

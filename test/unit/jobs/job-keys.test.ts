@@ -15,26 +15,24 @@ import { emptyRedis, workerRedis as redis } from '../../support/redis/worker.ts'
 const codec = createCodec(localSource())
 beforeEach(emptyRedis)
 
-describe('the topic of data keys', () => {
-  it('has the newest wrapped key of a job, for its own tenant', async () => {
-    const bus = createMemoryBus()
-    const restore = keysInTopic({ bus, codec })
-    const put = async (job: string, text: string | null) => {
-      const value = text === null
-        ? null
-        : await codec.encode(
-          'job.keys-value', { tenant: 't.live', job, wrapped: Buffer.from(text) })
-      await bus.producer('any').send([{ topic: 'job.keys', key: job, value, headers: {} }])
-    }
-    await put('job_1', 'old')
-    await put('job_2', 'other')
-    await put('job_1', 'new')
-    expect(String(await restore('t.live', 'job_1'))).toBe('new')
-    expect(await restore('unknown', 'job_1')).toBeUndefined()
-    expect(await restore('t.live', 'job_3')).toBeUndefined()
-    await put('job_1', null)
-    expect(await restore('t.live', 'job_1')).toBeUndefined()
-  })
+it('the topic of data keys has the newest wrapped key of a job, for its own tenant', async () => {
+  const bus = createMemoryBus()
+  const restore = keysInTopic({ bus, codec })
+  const put = async (job: string, text: string | null) => {
+    const value = text === null
+      ? null
+      : await codec.encode(
+        'job.keys-value', { tenant: 't.live', job, wrapped: Buffer.from(text) })
+    await bus.producer('any').send([{ topic: 'job.keys', key: job, value, headers: {} }])
+  }
+  await put('job_1', 'old')
+  await put('job_2', 'other')
+  await put('job_1', 'new')
+  expect(String(await restore('t.live', 'job_1'))).toBe('new')
+  expect(await restore('unknown', 'job_1')).toBeUndefined()
+  expect(await restore('t.live', 'job_3')).toBeUndefined()
+  await put('job_1', null)
+  expect(await restore('t.live', 'job_1')).toBeUndefined()
 })
 
 const tenant = 't.live'

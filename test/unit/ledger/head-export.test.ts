@@ -136,22 +136,20 @@ it('a file of which a crash has cut the last line gets the next one in its own',
   expect(readFileSync(path, 'utf8')).toBe('one\ntw\nthree\n')
 })
 
-describe('an address', () => {
-  it('gets each line as JSON in a POST, and has to accept it itself', async () => {
-    const answers = [200, 500, 302]
-    const { port, received } = await startReceiver(response =>
-      response.writeHead(answers.shift() ?? 200, { location: '/elsewhere' }).end('some words'))
-    const target = createHeadTarget(`http://127.0.0.1:${port}/heads`)
-    await target('{"a":1}', signal)
-    expect(received[0]).toMatchObject({
-      path: '/heads', body: '{"a":1}', headers: { 'content-type': 'application/json' },
-    })
-    await expect(target('{}', signal)).rejects
-      .toThrow('JOURNAL_HEAD_TARGET responded with status 500')
-    await expect(target('{}', signal)).rejects.toThrow('fetch failed')
-    expect(received).toHaveLength(3)
-    await expect(target('{}', AbortSignal.abort())).rejects.toThrow('aborted')
+it('an address gets each line as JSON in a POST, and has to accept it itself', async () => {
+  const answers = [200, 500, 302]
+  const { port, received } = await startReceiver(response =>
+    response.writeHead(answers.shift() ?? 200, { location: '/elsewhere' }).end('some words'))
+  const target = createHeadTarget(`http://127.0.0.1:${port}/heads`)
+  await target('{"a":1}', signal)
+  expect(received[0]).toMatchObject({
+    path: '/heads', body: '{"a":1}', headers: { 'content-type': 'application/json' },
   })
+  await expect(target('{}', signal)).rejects
+    .toThrow('JOURNAL_HEAD_TARGET responded with status 500')
+  await expect(target('{}', signal)).rejects.toThrow('fetch failed')
+  expect(received).toHaveLength(3)
+  await expect(target('{}', AbortSignal.abort())).rejects.toThrow('aborted')
 })
 
 it('the setting takes a path or https, and plain http on this machine alone', () => {

@@ -123,27 +123,26 @@ describe('ledger', () => {
   })
 })
 
-describe('the copy to ClickHouse', () => {
-  it('has one insert for the partitions of a topic that are due together', async () => {
-    const { clickhouse, inserted, tokens } = createClickhouseDouble()
-    const appended: number[] = []
-    const heads: (readonly [seq: number, rows: number])[] = []
-    const { journal, keys, access } = openCopies({
-      journal: { append: async (entries: readonly Journal[]) => { appended.push(entries.length) } },
-      clickhouse,
-      recordMac: recordMacOf(),
-      accessCopy: createAccessCopy(clickhouse, recordMacOf()),
-      accessHead: { advance: async seq => { heads.push([seq, inserted.length]) } },
-    })
-    const entry = entryOf(TENANT, acceptedJob())
-    await Promise.all([journal.append([entry]), journal.append([entry, entry])])
-    const key = (job: string) => ({ tenant: TENANT, job, wrapped: Buffer.of(1), createdMs: 0 })
-    await Promise.all([keys.append([key('job_1')]), keys.append([key('job_2')])])
-    expect(appended).toEqual([3])
-    expect([tokens.length, inserted.map(({ job }) => job)]).toEqual([1, ['job_1', 'job_2']])
-    await access.append([accessEntry({ seq: 8 }), accessEntry({ seq: 9 }), accessEntry({ seq: 7 })])
-    expect(inserted.slice(2)).toMatchObject([{ seq: 8 }, { seq: 9 }, { seq: 7 }])
-    // Only then their highest number.
-    expect(heads).toEqual([[9, 5]])
+it('the copy to ClickHouse ' +
+  'has one insert for the partitions of a topic that are due together', async () => {
+  const { clickhouse, inserted, tokens } = createClickhouseDouble()
+  const appended: number[] = []
+  const heads: (readonly [seq: number, rows: number])[] = []
+  const { journal, keys, access } = openCopies({
+    journal: { append: async (entries: readonly Journal[]) => { appended.push(entries.length) } },
+    clickhouse,
+    recordMac: recordMacOf(),
+    accessCopy: createAccessCopy(clickhouse, recordMacOf()),
+    accessHead: { advance: async seq => { heads.push([seq, inserted.length]) } },
   })
+  const entry = entryOf(TENANT, acceptedJob())
+  await Promise.all([journal.append([entry]), journal.append([entry, entry])])
+  const key = (job: string) => ({ tenant: TENANT, job, wrapped: Buffer.of(1), createdMs: 0 })
+  await Promise.all([keys.append([key('job_1')]), keys.append([key('job_2')])])
+  expect(appended).toEqual([3])
+  expect([tokens.length, inserted.map(({ job }) => job)]).toEqual([1, ['job_1', 'job_2']])
+  await access.append([accessEntry({ seq: 8 }), accessEntry({ seq: 9 }), accessEntry({ seq: 7 })])
+  expect(inserted.slice(2)).toMatchObject([{ seq: 8 }, { seq: 9 }, { seq: 7 }])
+  // Only then their highest number.
+  expect(heads).toEqual([[9, 5]])
 })

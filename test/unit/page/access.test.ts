@@ -157,18 +157,16 @@ describe('pages that roles share', () => {
     })
 })
 
-describe('a session', () => {
-  it.each([['owner', 300_000], ['link', 600_000]] as const)(
-    'of %s counts as recent for %d ms', async (who: Visitor, recentMs) => {
-      vi.useFakeTimers({ toFake: ['Date'] })
-      try {
-        const { signIn } = openPage()
-        const { send } = await signIn(who, recentMs)
-        expect((await send('/live/keys')).statusCode).toBe(400)
-        vi.setSystemTime(Date.now() + 1)
-        expect((await send('/live/keys')).statusCode).toBe(403)
-      } finally {
-        vi.useRealTimers()
-      }
-    })
-})
+it.each([['owner', 300_000], ['link', 600_000]] as const)(
+  'a session of %s counts as recent for %d ms', async (who: Visitor, recentMs) => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    try {
+      const { signIn } = openPage()
+      const { send } = await signIn(who, recentMs)
+      expect((await send('/live/keys')).statusCode).toBe(400)
+      vi.setSystemTime(Date.now() + 1)
+      expect((await send('/live/keys')).statusCode).toBe(403)
+    } finally {
+      vi.useRealTimers()
+    }
+  })

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { canonicalPhone } from '../../../services/normalize/canonical.ts'
 import { readExtension, readVanity } from '../../../services/phone/cell.ts'
 
@@ -104,50 +104,44 @@ const CELLS: readonly (readonly [input: string, country: string | undefined, out
   ['4930901820@example.org', 'DE', NO_NUMBER],
 ]
 
-describe('a cell of a phone number', () => {
-  it.each(CELLS)('%j in %s is read as %s', (input, country, expected) => {
-    expect(outcome(input, country)).toBe(expected)
-  })
+it.each(CELLS)('a cell of a phone number %j in %s is read as %s', (input, country, expected) => {
+  expect(outcome(input, country)).toBe(expected)
 })
 
-describe('the extension of a cell', () => {
-  it.each([
-    ['212 736 5000 x12', '+12127365000', '12'],
-    ['212-736-5000 ext. 5', '+12127365000', '5'],
-    ['tel:+1-212-736-5000;ext=12', '+12127365000', '12'],
-    ['212-736-5000,,77', '+12127365000', '77'],
-    ['212-736-5000 12#', '+12127365000', '12'],
-    ['212-736-5000 (ext 5)', '+12127365000', '5'],
-    ['030 901820 Durchwahl 15', BERLIN, '15'],
-    ['+7 495 123-45-67 \u0434\u043e\u0431. 12', '+74951234567', '12'],
-    ['030 901820', BERLIN, ''],
-    ['4930901820,00', BERLIN, ''],
-    ['4,930,901,820', BERLIN, ''],
-    ['Fax 030 901820', BERLIN, ''],
-    ['call me x12', '', ''],
-  ])('%j of %j is %j', (input, e164, extension) => {
-    expect(readExtension(input, e164)).toBe(extension)
-  })
+it.each([
+  ['212 736 5000 x12', '+12127365000', '12'],
+  ['212-736-5000 ext. 5', '+12127365000', '5'],
+  ['tel:+1-212-736-5000;ext=12', '+12127365000', '12'],
+  ['212-736-5000,,77', '+12127365000', '77'],
+  ['212-736-5000 12#', '+12127365000', '12'],
+  ['212-736-5000 (ext 5)', '+12127365000', '5'],
+  ['030 901820 Durchwahl 15', BERLIN, '15'],
+  ['+7 495 123-45-67 \u0434\u043e\u0431. 12', '+74951234567', '12'],
+  ['030 901820', BERLIN, ''],
+  ['4930901820,00', BERLIN, ''],
+  ['4,930,901,820', BERLIN, ''],
+  ['Fax 030 901820', BERLIN, ''],
+  ['call me x12', '', ''],
+])('the extension of a cell %j of %j is %j', (input, e164, extension) => {
+  expect(readExtension(input, e164)).toBe(extension)
 })
 
-describe('the spelled number of a cell', () => {
-  it.each([
-    ['1-800-GO-FEDEX', '+18004633339', '1-800-GO-FEDEX'],
-    ['1-800-FLOWERS', '+18003569377', '1-800-FLOWERS'],
-    ['tel: 1-800-Flowers', '+18003569377', '1-800-FLOWERS'],
-    ['+1 (800) FLOWERS', '+18003569377', '+1 (800) FLOWERS'],
-    ['1-800-FLOWERS x12', '+18003569377', '1-800-FLOWERS'],
-    ['0800 REIMANN', '+498007346266', '0800 REIMANN'],
-    ['1-800-FLO-9377', '+18003569377', '1-800-FLO-9377'],
-    ['+18003569377', '+18003569377', ''],
-    ['212 736 5000 x12', '+12127365000', ''],
-    ['212 736 5000 call me', '+12127365000', ''],
-    ['212 736 5000 24h', '+12127365000', ''],
-    ['2I2 736 5OOO', '+12127365000', ''],
-    ['1-800-FLOWERS', '+18003569378', ''],
-    ['1-800-FLOWERS', '', ''],
-    ['FLOWERS', '+18003569377', ''],
-  ])('%j of %j is %j', (input, e164, vanity) => {
-    expect(readVanity(input, e164)).toBe(vanity)
-  })
+it.each([
+  ['1-800-GO-FEDEX', '+18004633339', '1-800-GO-FEDEX'],
+  ['1-800-FLOWERS', '+18003569377', '1-800-FLOWERS'],
+  ['tel: 1-800-Flowers', '+18003569377', '1-800-FLOWERS'],
+  ['+1 (800) FLOWERS', '+18003569377', '+1 (800) FLOWERS'],
+  ['1-800-FLOWERS x12', '+18003569377', '1-800-FLOWERS'],
+  ['0800 REIMANN', '+498007346266', '0800 REIMANN'],
+  ['1-800-FLO-9377', '+18003569377', '1-800-FLO-9377'],
+  ['+18003569377', '+18003569377', ''],
+  ['212 736 5000 x12', '+12127365000', ''],
+  ['212 736 5000 call me', '+12127365000', ''],
+  ['212 736 5000 24h', '+12127365000', ''],
+  ['2I2 736 5OOO', '+12127365000', ''],
+  ['1-800-FLOWERS', '+18003569378', ''],
+  ['1-800-FLOWERS', '', ''],
+  ['FLOWERS', '+18003569377', ''],
+])('the spelled number of a cell %j of %j is %j', (input, e164, vanity) => {
+  expect(readVanity(input, e164)).toBe(vanity)
 })

@@ -150,24 +150,23 @@ describe('the name of a column', () => {
   })
 })
 
-describe('a cell of a file that is not UTF-8', () => {
-  it('is UTF-8 if its bytes are, and none is ß in Windows-1252', () => {
-    // The first and last byte of each kind that UTF-8 has, and their neighbors.
-    const kinds = [
-      0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xde, 0xdf, 0xe0, 0xe1,
-      0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff,
-    ]
-    const wrong: string[] = []
-    const check = (bytes: readonly number[]) => {
-      const cell = Uint8Array.from(bytes)
-      if (isUtf8Cell(cell) !== (isUtf8(cell) && !bytes.includes(0xdf))) wrong.push(bytes.join(' '))
-      if (bytes.length < 4) for (const kind of kinds) check([...bytes, kind])
-    }
-    check([])
-    expect(wrong).toEqual([])
-    expect([isUtf8Cell(Buffer.from('Zoë 中 😀 a')), isUtf8Cell(Buffer.from('aé\xff', 'latin1'))])
-      .toEqual([true, false])
-  })
+it('a cell of a file that is not UTF-8 ' +
+  'is UTF-8 if its bytes are, and none is ß in Windows-1252', () => {
+  // The first and last byte of each kind that UTF-8 has, and their neighbors.
+  const kinds = [
+    0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xde, 0xdf, 0xe0, 0xe1,
+    0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff,
+  ]
+  const wrong: string[] = []
+  const check = (bytes: readonly number[]) => {
+    const cell = Uint8Array.from(bytes)
+    if (isUtf8Cell(cell) !== (isUtf8(cell) && !bytes.includes(0xdf))) wrong.push(bytes.join(' '))
+    if (bytes.length < 4) for (const kind of kinds) check([...bytes, kind])
+  }
+  check([])
+  expect(wrong).toEqual([])
+  expect([isUtf8Cell(Buffer.from('Zoë 中 😀 a')), isUtf8Cell(Buffer.from('aé\xff', 'latin1'))])
+    .toEqual([true, false])
 })
 
 describe('the head of a file', () => {

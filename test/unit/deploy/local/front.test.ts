@@ -12,12 +12,10 @@ const codeOf = (work: () => unknown): number | undefined => {
   }
 }
 
-describe('reading a request', () => {
-  it('refuses names that could carry SQL', () => {
-    for (const name of ['param_x=1; DROP', 'a, b', 'param_']) {
-      expect(codeOf(() => parseRequest([[name, '1']], Buffer.from('SELECT 1')))).toBe(36)
-    }
-  })
+it('reading a request refuses names that could carry SQL', () => {
+  for (const name of ['param_x=1; DROP', 'a, b', 'param_']) {
+    expect(codeOf(() => parseRequest([[name, '1']], Buffer.from('SELECT 1')))).toBe(36)
+  }
 })
 
 describe('reading SQL', () => {

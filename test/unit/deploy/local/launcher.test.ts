@@ -43,29 +43,26 @@ describe('scale', () => {
   })
 })
 
-describe('secrets', () => {
-  it('are made once, whole, and for the owner only', () => {
-    const secrets = loadSecrets(`${folder}/s`)
-    expect(loadSecrets(`${folder}/s`)).toEqual(secrets)
-    expect(loadSecrets(`${folder}/other`)).not.toEqual(secrets)
-    const key = JSON.parse(secrets.RESULTS_ROOT_KEYS)[secrets.RESULTS_ROOT_KEY_ACTIVE]
-    const cacheSecret = JSON.parse(secrets.CACHE_SECRETS)[secrets.CACHE_SECRET_ACTIVE]
-    expect([key, cacheSecret].map((text) => Buffer.from(text, 'base64').length)).toEqual([32, 32])
-    expect(statSync(`${folder}/s/secrets.json`).mode & 0o777).toBe(0o600)
-  })
+it('secrets are made once, whole, and for the owner only', () => {
+  const secrets = loadSecrets(`${folder}/s`)
+  expect(loadSecrets(`${folder}/s`)).toEqual(secrets)
+  expect(loadSecrets(`${folder}/other`)).not.toEqual(secrets)
+  const key = JSON.parse(secrets.RESULTS_ROOT_KEYS)[secrets.RESULTS_ROOT_KEY_ACTIVE]
+  const cacheSecret = JSON.parse(secrets.CACHE_SECRETS)[secrets.CACHE_SECRET_ACTIVE]
+  expect([key, cacheSecret].map((text) => Buffer.from(text, 'base64').length)).toEqual([32, 32])
+  expect(statSync(`${folder}/s/secrets.json`).mode & 0o777).toBe(0o600)
 })
 
-describe('secrets in the environment of a start', () => {
-  it('are refused unless they are those of the data folder', () => {
-    const secrets = loadSecrets(`${folder}/refusing`)
-    expect(() => refuseSecretsOf(secrets, `${folder}/refusing`)).not.toThrow()
-    const env = { ...secrets, WEBHOOKS_ROOT_KEY_ACTIVE: '2' }
-    expect(() => refuseSecretsOf(env, `${folder}/refusing`)).toThrow(
-      `${folder}/refusing/secrets.json, but the environment has other values of ` +
-      'WEBHOOKS_ROOT_KEY_ACTIVE')
-    expect(() => refuseSecretsOf({ MESSAGE_KEY_ACTIVE: '1' }, `${folder}/new`))
-      .toThrow('MESSAGE_KEY_ACTIVE')
-  })
+it('secrets in the environment of a start ' +
+  'are refused unless they are those of the data folder', () => {
+  const secrets = loadSecrets(`${folder}/refusing`)
+  expect(() => refuseSecretsOf(secrets, `${folder}/refusing`)).not.toThrow()
+  const env = { ...secrets, WEBHOOKS_ROOT_KEY_ACTIVE: '2' }
+  expect(() => refuseSecretsOf(env, `${folder}/refusing`)).toThrow(
+    `${folder}/refusing/secrets.json, but the environment has other values of ` +
+    'WEBHOOKS_ROOT_KEY_ACTIVE')
+  expect(() => refuseSecretsOf({ MESSAGE_KEY_ACTIVE: '1' }, `${folder}/new`))
+    .toThrow('MESSAGE_KEY_ACTIVE')
 })
 
 describe('state file', () => {

@@ -45,14 +45,13 @@ describe('a layout', () => {
   })
 })
 
-describe('the layout on a stack', () => {
-  it('has two processes by default, and one per stage where each stage has a user', () => {
-    const scale = { verify: 2 }
-    expect(layoutOn({ envByStage: {} }, { scale })).toEqual({ processes: 2, scale })
-    expect(layoutOn({ envByStage: {} }, { processes: 3 })).toEqual({ processes: 3 })
-    const secure = { envByStage: { verify: { KAFKA_SASL_USERNAME: 'verify' } } }
-    expect(layoutOn(secure, { scale })).toEqual({ processes: 9, scale })
-    expect(() => layoutOn(secure, { processes: 2 }))
-      .toThrow('--processes 2 is not possible with --secure')
-  })
+it('the layout on a stack ' +
+  'has two processes by default, and one per stage where each stage has a user', () => {
+  const scale = { verify: 2 }
+  expect(layoutOn({ envByStage: {} }, { scale })).toEqual({ processes: 2, scale })
+  expect(layoutOn({ envByStage: {} }, { processes: 3 })).toEqual({ processes: 3 })
+  const secure = { envByStage: { verify: { KAFKA_SASL_USERNAME: 'verify' } } }
+  expect(layoutOn(secure, { scale })).toEqual({ processes: 9, scale })
+  expect(() => layoutOn(secure, { processes: 2 }))
+    .toThrow('--processes 2 is not possible with --secure')
 })

@@ -44,19 +44,17 @@ describe('source of the stack', () => {
   })
 })
 
-describe('parts', () => {
-  it('are installed once, whole, where the system keeps caches', async () => {
-    vi.stubEnv('XDG_CACHE_HOME', `${folder}/cache`)
-    const install = (text: string) => installOnce('part', async partial => {
-      writeFileSync(`${partial}/text`, text)
-      if (text === '') throw new Error('interrupted')
-    })
-    await expect(install('')).rejects.toThrow('interrupted')
-    expect([await install('a'), await install('b')])
-      .toEqual(Array(2).fill(`${folder}/cache/verification-jobs/part`))
-    expect(readFileSync(`${folder}/cache/verification-jobs/part/text`, 'utf8')).toBe('a')
-    vi.unstubAllEnvs()
+it('parts are installed once, whole, where the system keeps caches', async () => {
+  vi.stubEnv('XDG_CACHE_HOME', `${folder}/cache`)
+  const install = (text: string) => installOnce('part', async partial => {
+    writeFileSync(`${partial}/text`, text)
+    if (text === '') throw new Error('interrupted')
   })
+  await expect(install('')).rejects.toThrow('interrupted')
+  expect([await install('a'), await install('b')])
+    .toEqual(Array(2).fill(`${folder}/cache/verification-jobs/part`))
+  expect(readFileSync(`${folder}/cache/verification-jobs/part/text`, 'utf8')).toBe('a')
+  vi.unstubAllEnvs()
 })
 
 describe('ports', () => {

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { gzipSync } from 'node:zlib'
 import type { FastifyInstance } from 'fastify'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { listen, talk } from '../doubles.ts'
 import { field, filePart, fileSender, formOf, FORM_TYPE } from './support.ts'
 
@@ -33,22 +33,20 @@ const CASES = [
   { what: 'compressed CSV', body: gzipSync(CSV), path: QUERY, type: 'text/csv', coding: GZIP },
 ]
 
-describe('an upload', () => {
-  it.each(CASES)('that is cut anywhere submits nothing: $what', async upload => {
-    const { body, path, type, coding } = upload
-    const { app, calls } = fileSender()
-    const port = await listen(app)
-    const stated = head(path, type, `${coding}content-length: ${body.length}`)
-    for (let length = 0; length < body.length; length += 1 + Math.floor(body.length / 40)) {
-      await cut(port, Buffer.concat([Buffer.from(stated), body.subarray(0, length)]), app.server)
-    }
-    const chunked = Buffer.from(head(path, type, `${coding}transfer-encoding: chunked`))
-    const chunk = Buffer.concat([
-      Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n')])
-    await cut(port, Buffer.concat([chunked, chunk]), app.server)
-    expect(calls.submissions).toEqual([])
-    const last = stated.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n')
-    await cut(port, Buffer.concat([Buffer.from(last), body]), app.server)
-    expect(calls.submissions).toHaveLength(1)
-  })
+it.each(CASES)('an upload that is cut anywhere submits nothing: $what', async upload => {
+  const { body, path, type, coding } = upload
+  const { app, calls } = fileSender()
+  const port = await listen(app)
+  const stated = head(path, type, `${coding}content-length: ${body.length}`)
+  for (let length = 0; length < body.length; length += 1 + Math.floor(body.length / 40)) {
+    await cut(port, Buffer.concat([Buffer.from(stated), body.subarray(0, length)]), app.server)
+  }
+  const chunked = Buffer.from(head(path, type, `${coding}transfer-encoding: chunked`))
+  const chunk = Buffer.concat([
+    Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n')])
+  await cut(port, Buffer.concat([chunked, chunk]), app.server)
+  expect(calls.submissions).toEqual([])
+  const last = stated.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n')
+  await cut(port, Buffer.concat([Buffer.from(last), body]), app.server)
+  expect(calls.submissions).toHaveLength(1)
 })

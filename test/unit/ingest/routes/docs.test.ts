@@ -56,22 +56,20 @@ describe('the page of the description', () => {
 /** Operations that our client has no method for; others have `sample.client`. */
 const WITHOUT_CLIENT: readonly string[] = []
 
-describe('the samples of code', () => {
-  it('are there for every operation that needs a key, and for events', () => {
-    for (const { operation } of operations) {
-      const { operationId = '', security, requestBody: { content = {} } = {} } = operation
-      const takesFile = 'application/json' in content && 'text/csv' in content
-      const ofRoute = [
-        'curl', ...WITHOUT_CLIENT.includes(operationId) ? [] : ['TypeScript'],
-        ...takesFile ? ['curl with a file'] : [],
-      ]
-      const labels = security === undefined ? ['TypeScript', 'by hand'] : ofRoute
-      expect([operationId, operation['x-codeSamples']?.map(({ label }) => label)])
-        .toEqual([operationId, security?.length === 0 ? undefined : labels])
-    }
-    const events = operations.filter(({ operation }) => operation.security === undefined)
-    expect(events).toHaveLength(Object.keys(document.webhooks ?? {}).length)
-  })
+it('the samples of code are there for every operation that needs a key, and for events', () => {
+  for (const { operation } of operations) {
+    const { operationId = '', security, requestBody: { content = {} } = {} } = operation
+    const takesFile = 'application/json' in content && 'text/csv' in content
+    const ofRoute = [
+      'curl', ...WITHOUT_CLIENT.includes(operationId) ? [] : ['TypeScript'],
+      ...takesFile ? ['curl with a file'] : [],
+    ]
+    const labels = security === undefined ? ['TypeScript', 'by hand'] : ofRoute
+    expect([operationId, operation['x-codeSamples']?.map(({ label }) => label)])
+      .toEqual([operationId, security?.length === 0 ? undefined : labels])
+  }
+  const events = operations.filter(({ operation }) => operation.security === undefined)
+  expect(events).toHaveLength(Object.keys(document.webhooks ?? {}).length)
 })
 
 /** The page of one operation, with this text as its introduction. */
@@ -83,56 +81,50 @@ const pageOf = (operation: object, description = '') => pageFor({
   webhooks: {},
 })
 
-describe('the fields of a body', () => {
-  it('are described with their type, limits and path', async () => {
-    const items = { type: 'object', properties: { b: { type: 'string' } } }
-    const schema = {
-      required: ['a'],
-      properties: {
-        a: { type: 'array', minItems: 1, maxItems: 2_000, items },
-        c: { type: ['integer', 'null'], minimum: 0, maximum: 9, default: 0 },
-        d: { enum: ['x', '<'], description: 'A `d`.' },
-      },
-    }
-    const html = await pageOf({ requestBody: { content: { 'application/json': { schema } } } })
-    const texts = html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/ +/g, ' ')
-    expect(texts).toContain(' a array of object, 1 to 2,000 items required ')
-    expect(texts).toContain(' c integer or null, 0 to 9, 0 by default ')
-    expect(html).toContain('<code>&lt;</code></p><p>A <code>d</code>.</p>')
-    expect(html).toContain('<code class="name">a[].b</code>')
-  })
+it('the fields of a body are described with their type, limits and path', async () => {
+  const items = { type: 'object', properties: { b: { type: 'string' } } }
+  const schema = {
+    required: ['a'],
+    properties: {
+      a: { type: 'array', minItems: 1, maxItems: 2_000, items },
+      c: { type: ['integer', 'null'], minimum: 0, maximum: 9, default: 0 },
+      d: { enum: ['x', '<'], description: 'A `d`.' },
+    },
+  }
+  const html = await pageOf({ requestBody: { content: { 'application/json': { schema } } } })
+  const texts = html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/ +/g, ' ')
+  expect(texts).toContain(' a array of object, 1 to 2,000 items required ')
+  expect(texts).toContain(' c integer or null, 0 to 9, 0 by default ')
+  expect(html).toContain('<code>&lt;</code></p><p>A <code>d</code>.</p>')
+  expect(html).toContain('<code class="name">a[].b</code>')
 })
 
-describe('Markdown of the introduction', () => {
-  it.each([
-    ['one\ntwo\n\nthree', '<p>one two</p>\n<p>three</p>'],
-    ['# A `b`', '<h2 id="a-b">A <code>b</code></h2>'],
-    ['## A\nb', '<h2 id="a">A</h2><p>b</p>'],
-    ['### Of Ä & B', '<h3 id="of-b">Of Ä &amp; B</h3>'],
-    ['a\n\n    b <\n      c',
-      '<p>a</p>\n<pre class="code" tabindex="0"><code>b &lt;\n  c</code></pre>'],
-    ['- a\n  b\n- c', '<ul><li>a b</li><li>c</li></ul>'],
-    ['| a | b |\n|---|---|\n| `c` | d \\| e |',
-      '<div class="scroll" tabindex="0" role="group" aria-label="a, b">' +
-      '<table><thead><tr><th>a</th><th>b</th></tr></thead>' +
-      '<tbody><tr><td><code>c</code></td><td>d | e</td></tr></tbody></table></div>'],
-    ['<b> & "c"', '<p>&lt;b&gt; &amp; &quot;c&quot;</p>'],
-    // Links lead to this host alone.
-    ['[a](/docs) [b](https://x.example)', '<a href="/docs">a</a> [b](https://x.example)'],
-    ['[a](/x"y)', '<a href="/x&quot;y">a</a>'],
-  ])('%j', async (text, html) => {
-    expect(await pageOf({}, text)).toContain(html)
-  })
+it.each([
+  ['one\ntwo\n\nthree', '<p>one two</p>\n<p>three</p>'],
+  ['# A `b`', '<h2 id="a-b">A <code>b</code></h2>'],
+  ['## A\nb', '<h2 id="a">A</h2><p>b</p>'],
+  ['### Of Ä & B', '<h3 id="of-b">Of Ä &amp; B</h3>'],
+  ['a\n\n    b <\n      c',
+    '<p>a</p>\n<pre class="code" tabindex="0"><code>b &lt;\n  c</code></pre>'],
+  ['- a\n  b\n- c', '<ul><li>a b</li><li>c</li></ul>'],
+  ['| a | b |\n|---|---|\n| `c` | d \\| e |',
+    '<div class="scroll" tabindex="0" role="group" aria-label="a, b">' +
+    '<table><thead><tr><th>a</th><th>b</th></tr></thead>' +
+    '<tbody><tr><td><code>c</code></td><td>d | e</td></tr></tbody></table></div>'],
+  ['<b> & "c"', '<p>&lt;b&gt; &amp; &quot;c&quot;</p>'],
+  // Links lead to this host alone.
+  ['[a](/docs) [b](https://x.example)', '<a href="/docs">a</a> [b](https://x.example)'],
+  ['[a](/x"y)', '<a href="/x&quot;y">a</a>'],
+])('Markdown of the introduction %j', async (text, html) => {
+  expect(await pageOf({}, text)).toContain(html)
 })
 
 const ask = (accept?: string) => application().app.inject({
   url: '/', headers: accept === undefined ? {} : { accept },
 })
 
-describe('the root', () => {
-  it('leads a browser to the page', async () => {
-    const answer = await ask('text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8')
-    expect([answer.statusCode, answer.headers.location]).toEqual([302, '/docs'])
-    expect((await ask('image/png')).statusCode).toBe(406)
-  })
+it('the root leads a browser to the page', async () => {
+  const answer = await ask('text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8')
+  expect([answer.statusCode, answer.headers.location]).toEqual([302, '/docs'])
+  expect((await ask('image/png')).statusCode).toBe(406)
 })

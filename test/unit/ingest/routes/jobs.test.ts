@@ -204,17 +204,16 @@ async function erase (
   return { requests, body, outcome: [answer.statusCode, body.error?.code ?? body.status] }
 }
 
-describe('the route that erases a job', () => {
-  it('refuses a job that has not ended, and finds only jobs of the caller', async () => {
-    const { readRecentJob } = doubles()
-    const running = await erase({ readRecentJob })
-    expect([running.outcome, running.requests]).toEqual([[409, 'job_not_ended'], []])
-    // Its rows would be stored after the erasure.
-    const unstored = await erase({ readRecentJob: async () => ({ ...closedJob(), closed: false }) })
-    expect([unstored.outcome, unstored.requests]).toEqual([[503, 'temporarily_unavailable'], []])
-    expect((await erase({ readRecentJob: async () => undefined })).outcome)
-      .toEqual([404, 'job_not_found'])
-    expect((await erase({ readRecentJob, key: 'test' })).outcome).toEqual([404, 'job_not_found'])
-    expect((await erase({ path: '/jobs/x' })).outcome).toEqual([404, 'job_not_found'])
-  })
+it('the route that erases a job ' +
+  'refuses a job that has not ended, and finds only jobs of the caller', async () => {
+  const { readRecentJob } = doubles()
+  const running = await erase({ readRecentJob })
+  expect([running.outcome, running.requests]).toEqual([[409, 'job_not_ended'], []])
+  // Its rows would be stored after the erasure.
+  const unstored = await erase({ readRecentJob: async () => ({ ...closedJob(), closed: false }) })
+  expect([unstored.outcome, unstored.requests]).toEqual([[503, 'temporarily_unavailable'], []])
+  expect((await erase({ readRecentJob: async () => undefined })).outcome)
+    .toEqual([404, 'job_not_found'])
+  expect((await erase({ readRecentJob, key: 'test' })).outcome).toEqual([404, 'job_not_found'])
+  expect((await erase({ path: '/jobs/x' })).outcome).toEqual([404, 'job_not_found'])
 })

@@ -164,15 +164,13 @@ async function list (more: Partial<IngestDeps> = {}, job = JOB_ID) {
   return { status: answer.statusCode, body: answer.json() }
 }
 
-describe('the route of deliveries', () => {
-  it('outlives the address of a job that was erased', async () => {
-    const { status, body } = await list({
-      openHeader: withoutAddress,
-      listAttempts: async () => [attemptOf({ outcome: 'discarded', reason: 'erased' })],
-    })
-    expect([status, body.data.length]).toEqual([200, 1])
-    expect(body.data[0]).toMatchObject({ outcome: 'discarded', reason: 'erased' })
+it('the route of deliveries outlives the address of a job that was erased', async () => {
+  const { status, body } = await list({
+    openHeader: withoutAddress,
+    listAttempts: async () => [attemptOf({ outcome: 'discarded', reason: 'erased' })],
   })
+  expect([status, body.data.length]).toEqual([200, 1])
+  expect(body.data[0]).toMatchObject({ outcome: 'discarded', reason: 'erased' })
 })
 
 /** Requests a resend; `sent` are the arguments that were passed on. */
@@ -193,14 +191,12 @@ async function resend (more: Partial<IngestDeps> = {}, { job = JOB_ID, event = E
 
 const delivery = { tenant: 'org_01.live', job: JOB_ID, type: 'job.completed', to: { webhookUrl } }
 
-describe('the route of resending', () => {
-  it('brings forward what waits for its first attempt', async () => {
-    const { sent } = await resend({
-      listAttempts: async () => [],
-      findDelivery: async event => event === EVENT
-        ? { state: 'waiting', attempts: 0, dueAtMs: 1 }
-        : undefined,
-    })
-    expect(sent).toEqual([[delivery, 0]])
+it('the route of resending brings forward what waits for its first attempt', async () => {
+  const { sent } = await resend({
+    listAttempts: async () => [],
+    findDelivery: async event => event === EVENT
+      ? { state: 'waiting', attempts: 0, dueAtMs: 1 }
+      : undefined,
   })
+  expect(sent).toEqual([[delivery, 0]])
 })

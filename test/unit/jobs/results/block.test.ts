@@ -61,21 +61,20 @@ describe('the outcome of a record', () => {
   })
 })
 
-describe('a row without a verdict', () => {
-  it('has what follows from its canonical form, and the check of the syntax', () => {
-    expect(withoutVerdict('unavailable', { atMs: 9, subject })).toMatchObject({
-      status: 'unknown',
-      source: 'none',
-      reason: 'unavailable',
-      evidence: 0,
-      checkedAtMs: 9,
-      expiresAtMs: 9,
-      copies: 2,
-      contact: { e164: '+12127365000', country: 'US' },
-    })
-    expect(withoutVerdict('internal', { atMs: 0 })).toMatchObject({ contact: {}, copies: 0 })
-    expect(withoutVerdict('internal', { atMs: 0 }).evidence).toBeUndefined()
+it('a row without a verdict ' +
+  'has what follows from its canonical form, and the check of the syntax', () => {
+  expect(withoutVerdict('unavailable', { atMs: 9, subject })).toMatchObject({
+    status: 'unknown',
+    source: 'none',
+    reason: 'unavailable',
+    evidence: 0,
+    checkedAtMs: 9,
+    expiresAtMs: 9,
+    copies: 2,
+    contact: { e164: '+12127365000', country: 'US' },
   })
+  expect(withoutVerdict('internal', { atMs: 0 })).toMatchObject({ contact: {}, copies: 0 })
+  expect(withoutVerdict('internal', { atMs: 0 }).evidence).toBeUndefined()
 })
 
 const coordinates: ChunkCoordinates = {

@@ -26,21 +26,20 @@ async function partOf (bytes: Buffer, path: string): Promise<string> {
   throw new Error(`no part ${path}`)
 }
 
-describe('a table of results', () => {
-  it('has the columns of the file first, with unique names, and its cells by their place', () => {
-    const columns = ['phone', 'confidence', 'checked_at']
-    const table = tableOf({ columns, original: ['Phone', ''] })
-    expect(table.columns).toEqual([
-      { name: 'Phone', kind: 'text', isOriginal: true },
-      { name: 'column_2', kind: 'text', isOriginal: true },
-      { name: 'verified_phone', kind: 'text', isOriginal: false },
-      { name: 'confidence', kind: 'number', isOriginal: false },
-      { name: 'checked_at', kind: 'time', isOriginal: false },
-    ])
-    const values = { phone: '+1 212', confidence: '60', checked_at: 'T' }
-    expect(table.toCells(rowWith(values, '"a,b"'))).toEqual(['a,b', '', '+1 212', '60', 'T'])
-    expect(table.toCells(rowWith(values, 'a,b,c'))).toEqual(['a', 'b', '+1 212', '60', 'T'])
-  })
+it('a table of results ' +
+  'has the columns of the file first, with unique names, and its cells by their place', () => {
+  const columns = ['phone', 'confidence', 'checked_at']
+  const table = tableOf({ columns, original: ['Phone', ''] })
+  expect(table.columns).toEqual([
+    { name: 'Phone', kind: 'text', isOriginal: true },
+    { name: 'column_2', kind: 'text', isOriginal: true },
+    { name: 'verified_phone', kind: 'text', isOriginal: false },
+    { name: 'confidence', kind: 'number', isOriginal: false },
+    { name: 'checked_at', kind: 'time', isOriginal: false },
+  ])
+  const values = { phone: '+1 212', confidence: '60', checked_at: 'T' }
+  expect(table.toCells(rowWith(values, '"a,b"'))).toEqual(['a,b', '', '+1 212', '60', 'T'])
+  expect(table.toCells(rowWith(values, 'a,b,c'))).toEqual(['a', 'b', '+1 212', '60', 'T'])
 })
 
 describe('a workbook of results', () => {

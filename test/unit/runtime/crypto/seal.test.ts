@@ -59,13 +59,11 @@ describe('sealed bytes', () => {
   })
 })
 
-describe('subkeys', () => {
-  it('differ by purpose and are deterministic', () => {
-    expect(subkey(key, 'rows')).toEqual(subkey(Buffer.alloc(32, 7), 'rows'))
-    expect(subkey(key, 'rows')).toBe(subkey(key, 'rows'))
-    expect(subkey(key, 'rows')).not.toEqual(subkey(key, 'header'))
-    expect(subkey(key, 'rows')).toHaveLength(32)
-  })
+it('subkeys differ by purpose and are deterministic', () => {
+  expect(subkey(key, 'rows')).toEqual(subkey(Buffer.alloc(32, 7), 'rows'))
+  expect(subkey(key, 'rows')).toBe(subkey(key, 'rows'))
+  expect(subkey(key, 'rows')).not.toEqual(subkey(key, 'header'))
+  expect(subkey(key, 'rows')).toHaveLength(32)
 })
 
 it('a sealed box is opened by the secret key alone, with the same binding', async () => {

@@ -101,32 +101,31 @@ describe('with fair scheduling, a stage', () => {
   })
 })
 
-describe('a crash', () => {
-  it.each(ENGINE_STEPS)('before step %s loses nothing and commits nothing early', async crashAt => {
-    let crashed = false
-    const after: string[] = []
-    const stage = echoStage({
-      decide: async messages => messages.map(message => decisionFor([message], textOf(message), {
-        afterProduced: async () => { after.push(textOf(message)) },
-        ...textOf(message) === 'm1' && { dead: 'no way' },
-      })),
-    })
-    const before = async (step: EngineStep) => {
-      if (step !== crashAt || crashed) return
-      crashed = true
-      throw new Error('the process is gone')
-    }
-    const bench = await benchOf(stage, { effects: { before } })
-    await expect(bench.deliver(raws(0, 1))).rejects.toBeInstanceOf(FatalError)
-    expect(bench.effects.filter(effect => effect.startsWith('commit'))).toEqual([])
-    bench.assigned()
-    expect(await bench.deliver(raws(0, 1))).toEqual({ kind: 'done' })
-    expect(new Set(bench.effects)).toEqual(new Set([
-      'rows.normalized m0', 'rows.normalized m1', 'normalize.dead m1', 'commit 2',
-    ]))
-    expect(bench.effects.at(-1)).toBe('commit 2')
-    expect(new Set(after)).toEqual(new Set(['m0', 'm1']))
+it.each(ENGINE_STEPS)('a crash ' +
+  'before step %s loses nothing and commits nothing early', async crashAt => {
+  let crashed = false
+  const after: string[] = []
+  const stage = echoStage({
+    decide: async messages => messages.map(message => decisionFor([message], textOf(message), {
+      afterProduced: async () => { after.push(textOf(message)) },
+      ...textOf(message) === 'm1' && { dead: 'no way' },
+    })),
   })
+  const before = async (step: EngineStep) => {
+    if (step !== crashAt || crashed) return
+    crashed = true
+    throw new Error('the process is gone')
+  }
+  const bench = await benchOf(stage, { effects: { before } })
+  await expect(bench.deliver(raws(0, 1))).rejects.toBeInstanceOf(FatalError)
+  expect(bench.effects.filter(effect => effect.startsWith('commit'))).toEqual([])
+  bench.assigned()
+  expect(await bench.deliver(raws(0, 1))).toEqual({ kind: 'done' })
+  expect(new Set(bench.effects)).toEqual(new Set([
+    'rows.normalized m0', 'rows.normalized m1', 'normalize.dead m1', 'commit 2',
+  ]))
+  expect(bench.effects.at(-1)).toBe('commit 2')
+  expect(new Set(after)).toEqual(new Set(['m0', 'm1']))
 })
 
 describe('held messages', () => {

@@ -210,25 +210,24 @@ it('a batch of which kafkajs sends half during a change of leader is rejected', 
   expect(stored).toEqual([1])
 })
 
-describe('watched partitions', () => {
-  it('are those of the topology while no broker answers, and do not delay a close', async () => {
-    const logged: string[] = []
-    const failed = Promise.withResolvers<void>()
-    const bus = createKafkaBus({
-      brokers: ['127.0.0.1:1'],
-      clientId: 'test',
-      onFatal: () => {},
-      log: (_, message) => {
-        logged.push(message)
-        failed.resolve()
-      },
-    })
-    const countOf = bus.watchPartitions(['rows.completed.bulk'])
-    await failed.promise
-    expect(countOf('rows.completed.bulk')).toBe(4)
-    expect(logged).toEqual(['partitions of topics not read, retrying'])
-    await bus.close()
+it('watched partitions ' +
+  'are those of the topology while no broker answers, and do not delay a close', async () => {
+  const logged: string[] = []
+  const failed = Promise.withResolvers<void>()
+  const bus = createKafkaBus({
+    brokers: ['127.0.0.1:1'],
+    clientId: 'test',
+    onFatal: () => {},
+    log: (_, message) => {
+      logged.push(message)
+      failed.resolve()
+    },
   })
+  const countOf = bus.watchPartitions(['rows.completed.bulk'])
+  await failed.promise
+  expect(countOf('rows.completed.bulk')).toBe(4)
+  expect(logged).toEqual(['partitions of topics not read, retrying'])
+  await bus.close()
 })
 
 describe('a message of a topic whose partitions have grown', () => {

@@ -58,14 +58,13 @@ describe('batched writes', () => {
   })
 })
 
-describe('batched reads', () => {
-  it('give each of the concurrent callers the answer to its question, from one read', async () => {
-    const reads: (readonly number[])[] = []
-    const square = batchReads(async (numbers: readonly number[]) => {
-      reads.push(numbers)
-      return numbers.map(number => number ** 2)
-    })
-    expect(await Promise.all([square(2), square(3), square(4)])).toEqual([4, 9, 16])
-    expect(reads).toEqual([[2, 3, 4]])
+it('batched reads ' +
+  'give each of the concurrent callers the answer to its question, from one read', async () => {
+  const reads: (readonly number[])[] = []
+  const square = batchReads(async (numbers: readonly number[]) => {
+    reads.push(numbers)
+    return numbers.map(number => number ** 2)
   })
+  expect(await Promise.all([square(2), square(3), square(4)])).toEqual([4, 9, 16])
+  expect(reads).toEqual([[2, 3, 4]])
 })

@@ -40,33 +40,31 @@ describe('a capacity', () => {
   })
 })
 
-describe('token buckets', () => {
-  it('forget the least recently used name above their maximum, which refills it', () => {
-    const limits = new TokenBuckets(() => 0, 2)
-    const isTaken = (name: string) =>
-      limits.take(name, [{ capacity: 1, seconds: 60 }]).isTaken
-    expect([...'abacab'].map(name => `${name} ${isTaken(name)}`))
-      .toEqual(['a true', 'b true', 'a false', 'c true', 'a false', 'b true'])
-  })
+it('token buckets ' +
+  'forget the least recently used name above their maximum, which refills it', () => {
+  const limits = new TokenBuckets(() => 0, 2)
+  const isTaken = (name: string) =>
+    limits.take(name, [{ capacity: 1, seconds: 60 }]).isTaken
+  expect([...'abacab'].map(name => `${name} ${isTaken(name)}`))
+    .toEqual(['a true', 'b true', 'a false', 'c true', 'a false', 'b true'])
 })
 
-describe('serial queues', () => {
-  it('run actions of one name in order, others concurrently, even after a failure', async () => {
-    const queues = new SerialQueues()
-    const done: string[] = []
-    const gate = Promise.withResolvers<void>()
-    const first = queues.take('a', async () => {
-      await gate.promise
-      done.push('a1')
-      throw new Error()
-    })
-    const second = queues.take('a', async () => { done.push('a2') })
-    await queues.take('b', async () => { done.push('b1') })
-    gate.resolve()
-    await expect(first).rejects.toThrow()
-    await second
-    expect(done).toEqual(['b1', 'a1', 'a2'])
+it('serial queues ' +
+  'run actions of one name in order, others concurrently, even after a failure', async () => {
+  const queues = new SerialQueues()
+  const done: string[] = []
+  const gate = Promise.withResolvers<void>()
+  const first = queues.take('a', async () => {
+    await gate.promise
+    done.push('a1')
+    throw new Error()
   })
+  const second = queues.take('a', async () => { done.push('a2') })
+  await queues.take('b', async () => { done.push('b1') })
+  gate.resolve()
+  await expect(first).rejects.toThrow()
+  await second
+  expect(done).toEqual(['b1', 'a1', 'a2'])
 })
 
 it.each<[string, [name: string, cost: number][], ended: 'ends' | 'fails', number[], number[]]>([

@@ -30,19 +30,17 @@ it('URLs are resolved to one per address, if a host has several of one family', 
   ])
 })
 
-describe('metrics', () => {
-  it('report all series of a reading, and drop those it leaves out', async () => {
-    const metrics = createMetrics()
-    let partitions = ['0', '1']
-    metrics.watchAll('consumer_lag_messages', async () => partitions.map((partition, index) =>
-      ({ labels: { stage: 'lookup', group: 'g', topic: 't', partition }, value: index + 5 })))
-    const lines = async () =>
-      (await metrics.text()).split('\n').filter(line => line.startsWith('consumer_lag_messages{'))
-    expect((await lines()).map(line => line.slice(-16))).toEqual(
-      ['partition="0"} 5', 'partition="1"} 6'])
-    partitions = ['1']
-    expect((await lines()).map(line => line.slice(-16))).toEqual(['partition="1"} 5'])
-  })
+it('metrics report all series of a reading, and drop those it leaves out', async () => {
+  const metrics = createMetrics()
+  let partitions = ['0', '1']
+  metrics.watchAll('consumer_lag_messages', async () => partitions.map((partition, index) =>
+    ({ labels: { stage: 'lookup', group: 'g', topic: 't', partition }, value: index + 5 })))
+  const lines = async () =>
+    (await metrics.text()).split('\n').filter(line => line.startsWith('consumer_lag_messages{'))
+  expect((await lines()).map(line => line.slice(-16))).toEqual(
+    ['partition="0"} 5', 'partition="1"} 6'])
+  partitions = ['1']
+  expect((await lines()).map(line => line.slice(-16))).toEqual(['partition="1"} 5'])
 })
 
 function createEnvironment () {

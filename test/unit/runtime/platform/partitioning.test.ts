@@ -11,17 +11,15 @@ function setUp () {
   return { clock, counts }
 }
 
-describe('the partitions in use', () => {
-  it('grow when new ones have been known for a while', () => {
-    const { clock, counts } = setUp()
-    counts.update('rows.submitted.bulk', 4)
-    clock.nowMs = 1_000
-    counts.update('rows.submitted.bulk', 8)
-    clock.nowMs += DELAY_MS - 1
-    expect(counts.of('rows.submitted.bulk')).toBe(4)
-    clock.nowMs += 1
-    expect(counts.of('rows.submitted.bulk')).toBe(8)
-  })
+it('the partitions in use grow when new ones have been known for a while', () => {
+  const { clock, counts } = setUp()
+  counts.update('rows.submitted.bulk', 4)
+  clock.nowMs = 1_000
+  counts.update('rows.submitted.bulk', 8)
+  clock.nowMs += DELAY_MS - 1
+  expect(counts.of('rows.submitted.bulk')).toBe(4)
+  clock.nowMs += 1
+  expect(counts.of('rows.submitted.bulk')).toBe(8)
 })
 
 describe('the partitions of a job', () => {

@@ -256,28 +256,27 @@ function openBody (length: number | undefined, pool = new FairPool({ capacity: 6
   return { guard, request, memory, body, ended, send }
 }
 
-describe('a body below the minimum throughput', () => {
-  it.each([
-    ['no byte within the grace period', 0, 5_000, 100_000, false],
-    ['no byte after the grace period', 0, 5_500, 100_000, true],
-    ['exactly the minimum', 16_384, 6_000, 100_000, false],
-    ['a byte less than the minimum', 16_383, 6_000, 100_000, true],
-    ['the minimum for 20 s', 16_384 * 20, 25_000, MEGABYTE / 2, false],
-    ['a body that stalls', 70_000, 10_000, 100_000, true],
-    ['a body that is slow at first', 900_000, 10_000, MEGABYTE, false],
-    ['a large body at the minimum of a small one', 16_384, 6_000, 6 * MEGABYTE, true],
-    ['a large body that ends in time', Math.ceil(6 * MEGABYTE / 60), 6_000, 6 * MEGABYTE, false],
-    ['a chunked body at the minimum', 81_920, 10_000, undefined, false],
-    ['a chunked body a byte below', 81_919, 10_000, undefined, true],
-    ['a small body', 1, 60_000, 65_536, false],
-    ['a small chunked body', 65_536, 60_000, undefined, false],
-  ])('is ended, others are not: %s', async (_what, bytes, elapsedMs, length, isSlow) => {
-    const { memory, ended, send } = openBody(length)
-    await send(bytes)
-    vi.advanceTimersByTime(elapsedMs)
-    expect(ended).toEqual(isSlow ? ['slow'] : [])
-    expect(memory.amount > 0).toBe(!isSlow && bytes > 65_536)
-  })
+it.each([
+  ['no byte within the grace period', 0, 5_000, 100_000, false],
+  ['no byte after the grace period', 0, 5_500, 100_000, true],
+  ['exactly the minimum', 16_384, 6_000, 100_000, false],
+  ['a byte less than the minimum', 16_383, 6_000, 100_000, true],
+  ['the minimum for 20 s', 16_384 * 20, 25_000, MEGABYTE / 2, false],
+  ['a body that stalls', 70_000, 10_000, 100_000, true],
+  ['a body that is slow at first', 900_000, 10_000, MEGABYTE, false],
+  ['a large body at the minimum of a small one', 16_384, 6_000, 6 * MEGABYTE, true],
+  ['a large body that ends in time', Math.ceil(6 * MEGABYTE / 60), 6_000, 6 * MEGABYTE, false],
+  ['a chunked body at the minimum', 81_920, 10_000, undefined, false],
+  ['a chunked body a byte below', 81_919, 10_000, undefined, true],
+  ['a small body', 1, 60_000, 65_536, false],
+  ['a small chunked body', 65_536, 60_000, undefined, false],
+])('a body below the minimum throughput ' +
+  'is ended, others are not: %s', async (_what, bytes, elapsedMs, length, isSlow) => {
+  const { memory, ended, send } = openBody(length)
+  await send(bytes)
+  vi.advanceTimersByTime(elapsedMs)
+  expect(ended).toEqual(isSlow ? ['slow'] : [])
+  expect(memory.amount > 0).toBe(!isSlow && bytes > 65_536)
 })
 
 describe('the memory of a body', () => {

@@ -81,16 +81,15 @@ it('the exit code of a command is 1 for what it found, 2 for wrong usage, 0 for 
   expect(await outcomeOf(find, ['--help'])).toMatchObject({ code: 0 })
 })
 
-describe('a command whose output goes to a closed pipe', () => {
-  it.each([['--help', 0], ['--no-such', 2]])('ends silently: %s', async (word, code) => {
-    const child = spawn(process.execPath, ['services/admin/main.ts', word], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    let errors = ''
-    if (code === 0) child.stderr.on('data', data => { errors += String(data) })
-    else child.stderr.destroy()
-    child.stdout.destroy()
-    expect(await once(child, 'close')).toEqual([code, null])
-    expect(errors).toBe('')
+it.each([['--help', 0], ['--no-such', 2]])('a command whose output goes to a closed pipe ' +
+  'ends silently: %s', async (word, code) => {
+  const child = spawn(process.execPath, ['services/admin/main.ts', word], {
+    stdio: ['ignore', 'pipe', 'pipe'],
   })
+  let errors = ''
+  if (code === 0) child.stderr.on('data', data => { errors += String(data) })
+  else child.stderr.destroy()
+  child.stdout.destroy()
+  expect(await once(child, 'close')).toEqual([code, null])
+  expect(errors).toBe('')
 })

@@ -10,14 +10,12 @@ import { idOf, placeIn, spansOf } from '../../../support/tracing.ts'
 
 const plan = { name: 'a', kind: SpanKind.INTERNAL }
 
-describe('tracing that is disabled', () => {
-  it('runs all actions and adds no header', async () => {
-    expect(isTracing()).toBe(false)
-    expect(await inSpan(plan, async span => [span, traceHeaders()])).toEqual([undefined, {}])
-    expect(withTrace(placeIn(1, 2), () => [traceHeaders(), traceFields()])).toEqual([{}, {}])
-    addSpanAttributes({ job: 'j' })
-    expect(toSpanLinks([placeIn(1, 2)])).toEqual([])
-  })
+it('tracing that is disabled runs all actions and adds no header', async () => {
+  expect(isTracing()).toBe(false)
+  expect(await inSpan(plan, async span => [span, traceHeaders()])).toEqual([undefined, {}])
+  expect(withTrace(placeIn(1, 2), () => [traceHeaders(), traceFields()])).toEqual([{}, {}])
+  addSpanAttributes({ job: 'j' })
+  expect(toSpanLinks([placeIn(1, 2)])).toEqual([])
 })
 
 describe('tracing', () => {

@@ -163,20 +163,18 @@ describe('the reading of a reply to a recipient', () => {
   })
 })
 
-describe('the reading of a reply to an earlier step', () => {
-  it.each([
-    ['greeting', '220 ready', 'accepted'],
-    ['greeting', '250 ready', 'unclear'],
-    ['greeting', '554 no', 'blocked'],
-    ['greeting', '421 too busy', 'greylisted'],
-    ['greeting', '421 4.7.0 blocked using zen.spamhaus.org', 'blocked'],
-    ['hello', '550 5.1.1 what', 'blocked'],
-    ['sender', '550 5.1.1 unknown sender', 'blocked'],
-    ['sender', '450 later', 'greylisted'],
-    ['sender', '452 4.2.2 mailbox full', 'greylisted'],
-  ] as const)('%s: %s is %s', (step, text, meaning) => {
-    expect(readReply(receive(text), { step }).meaning).toBe(meaning)
-  })
+it.each([
+  ['greeting', '220 ready', 'accepted'],
+  ['greeting', '250 ready', 'unclear'],
+  ['greeting', '554 no', 'blocked'],
+  ['greeting', '421 too busy', 'greylisted'],
+  ['greeting', '421 4.7.0 blocked using zen.spamhaus.org', 'blocked'],
+  ['hello', '550 5.1.1 what', 'blocked'],
+  ['sender', '550 5.1.1 unknown sender', 'blocked'],
+  ['sender', '450 later', 'greylisted'],
+  ['sender', '452 4.2.2 mailbox full', 'greylisted'],
+] as const)('the reading of a reply to an earlier step %s: %s is %s', (step, text, meaning) => {
+  expect(readReply(receive(text), { step }).meaning).toBe(meaning)
 })
 
 describe('the reader of replies', () => {

@@ -110,41 +110,39 @@ const task = {
 }
 const { status } = task.batch
 
-describe('the description of a vendor that takes batches', () => {
-  it.each([
-    ['a task before there is one', { request: { body: ['{contacts}', '{task}'] } }, [
-      'request has {task}, which is known after it; use {reference}',
-    ]],
-    ['a reference without a batch', { batch: undefined }, [
-      'request has {reference} without batch',
-    ]],
-    ['answers by row', { response: { ...response, match: { row: '/ref' } } }, [
-      'response.match needs request to send {row} or {rowNumber}',
-      'batch needs response.match with contact, or the key contact',
-      'batch matches answers by contact; remove row from response.match',
-    ]],
-    ['a reference that is not sent', {
-      request: { body: '{contacts}' }, batch: { ...task.batch, idempotent: true },
-    }, ['batch.find and batch.idempotent need request to send {reference}']],
-    ['a result from nowhere', { batch: { ...task.batch, result: {} } }, [
-      'batch.result needs url or link, and not both',
-    ]],
-    ['a task without an end', {
-      batch: { ...task.batch, status: { ...status, values: { done: 'failed' } } },
-    }, ['batch.status.values must say which value is ended']],
-    ['the status of any task', {
-      batch: { ...task.batch, status: { ...status, url: 'http://api.example/{contact}' } },
-    }, [
-      'batch.status must send {task}',
-      'batch.status has {contact}; use {task}, {reference} or {service}',
-      'batch.status: url must begin with https://, because calls contain contacts',
-    ]],
-    ['two bodies', { request: { ...task.request, multipart: { a: '{lines}' } } }, [
-      'request has body and multipart; give one of them',
-    ]],
-  ])('refuses %s', (_, more, faults) => {
-    expect(faultsOf({ ...task, ...more })).toEqual(faults)
-  })
+it.each([
+  ['a task before there is one', { request: { body: ['{contacts}', '{task}'] } }, [
+    'request has {task}, which is known after it; use {reference}',
+  ]],
+  ['a reference without a batch', { batch: undefined }, [
+    'request has {reference} without batch',
+  ]],
+  ['answers by row', { response: { ...response, match: { row: '/ref' } } }, [
+    'response.match needs request to send {row} or {rowNumber}',
+    'batch needs response.match with contact, or the key contact',
+    'batch matches answers by contact; remove row from response.match',
+  ]],
+  ['a reference that is not sent', {
+    request: { body: '{contacts}' }, batch: { ...task.batch, idempotent: true },
+  }, ['batch.find and batch.idempotent need request to send {reference}']],
+  ['a result from nowhere', { batch: { ...task.batch, result: {} } }, [
+    'batch.result needs url or link, and not both',
+  ]],
+  ['a task without an end', {
+    batch: { ...task.batch, status: { ...status, values: { done: 'failed' } } },
+  }, ['batch.status.values must say which value is ended']],
+  ['the status of any task', {
+    batch: { ...task.batch, status: { ...status, url: 'http://api.example/{contact}' } },
+  }, [
+    'batch.status must send {task}',
+    'batch.status has {contact}; use {task}, {reference} or {service}',
+    'batch.status: url must begin with https://, because calls contain contacts',
+  ]],
+  ['two bodies', { request: { ...task.request, multipart: { a: '{lines}' } } }, [
+    'request has body and multipart; give one of them',
+  ]],
+])('the description of a vendor that takes batches refuses %s', (_, more, faults) => {
+  expect(faultsOf({ ...task, ...more })).toEqual(faults)
 })
 
 it('HTTP_PROVIDERS reports all faults of all vendors at once, without values', () => {

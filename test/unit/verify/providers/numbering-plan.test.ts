@@ -74,15 +74,13 @@ describe('the verdict of a phone number', () => {
   })
 })
 
-describe('a place of the range data', () => {
-  it.each([
-    ['San Francisco, CA', '1', { region: 'CA', locality: 'San Francisco' }],
-    ['Cherry Street, Philadelphia, PA', '1', { region: 'PA', locality: 'Philadelphia' }],
-    ['New Jersey', '1', { region: 'NJ', locality: '' }],
-    ['Eleuthera', '1', { region: 'Eleuthera', locality: '' }],
-    ['Nova Scotia/Prince Edward Island', '1', { region: '', locality: '' }],
-    ['Changzhou, Jiangsu', '86', { region: 'Jiangsu', locality: 'Changzhou' }],
-  ])('"%s" of +%s has these columns', (description, callingCode, place) => {
-    expect(splitPlace(description, callingCode)).toEqual(place)
-  })
+it.each([
+  ['San Francisco, CA', '1', { region: 'CA', locality: 'San Francisco' }],
+  ['Cherry Street, Philadelphia, PA', '1', { region: 'PA', locality: 'Philadelphia' }],
+  ['New Jersey', '1', { region: 'NJ', locality: '' }],
+  ['Eleuthera', '1', { region: 'Eleuthera', locality: '' }],
+  ['Nova Scotia/Prince Edward Island', '1', { region: '', locality: '' }],
+  ['Changzhou, Jiangsu', '86', { region: 'Jiangsu', locality: 'Changzhou' }],
+])('a place of the range data "%s" of +%s has these columns', (description, callingCode, place) => {
+  expect(splitPlace(description, callingCode)).toEqual(place)
 })

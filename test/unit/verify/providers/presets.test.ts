@@ -49,14 +49,12 @@ async function check (
 
 const VERDICTS = Object.values(FAKE_VENDORS).flatMap(({ verdicts = [] }) => verdicts)
 
-describe('a preset that answers at once', () => {
-  it.each(VERDICTS)('%s, %s: the answer to %s is %s, %s', async (
-    ...[name, service, contact, ...expected]
-  ) => {
-    expect(await check(`http:${name}`, service, contact)).toEqual(expected)
-    expect(vendors.purchases.map(([bought]) => bought?.replace(/^\+/, '')))
-      .toEqual([contact.replace(/^\+/, '')])
-  })
+it.each(VERDICTS)('a preset that answers at once %s, %s: the answer to %s is %s, %s', async (
+  ...[name, service, contact, ...expected]
+) => {
+  expect(await check(`http:${name}`, service, contact)).toEqual(expected)
+  expect(vendors.purchases.map(([bought]) => bought?.replace(/^\+/, '')))
+    .toEqual([contact.replace(/^\+/, '')])
 })
 
 const LINE = { carrier: 'AT&T Wireless', line_type: 'mobile' }
@@ -116,12 +114,11 @@ const ERRORS = [...ASKED].flatMap(([name, asked]) =>
   Object.entries(FAILURES).map(([mode, failure]) =>
     [name, mode as FakeMode, failure, ...asked] as const))
 
-describe('the errors of a preset', () => {
-  it.each(ERRORS)('%s, %s: the failure is %s', async (name, mode, failure, service, contact) => {
-    vendors.behave(mode)
-    expect(await check(`http:${name}`, service, contact)).toEqual([failure])
-    expect(vendors.purchases).toEqual([])
-  })
+it.each(ERRORS)('the errors of a preset ' +
+  '%s, %s: the failure is %s', async (name, mode, failure, service, contact) => {
+  vendors.behave(mode)
+  expect(await check(`http:${name}`, service, contact)).toEqual([failure])
+  expect(vendors.purchases).toEqual([])
 })
 
 describe('the presets', () => {
