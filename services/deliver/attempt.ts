@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { TokenBuckets, secondsUntil } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { isOutageOrFatal } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
@@ -61,7 +61,7 @@ export async function makeAttempt (deps: AttemptDeps, claim: DeliveryClaim): Pro
   try {
     await attempt(deps, claim)
   } catch (error) {
-    if (isInfrastructure(error) || error instanceof FatalError) throw error
+    if (isOutageOrFatal(error)) throw error
     const { tenant, job, delivery } = claim
     deps.log.warn({ err: error, tenant, job, event: delivery },
       'webhook attempt failed internally, retrying as scheduled')

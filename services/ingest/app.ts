@@ -27,6 +27,7 @@ import { announceDeprecations, EVENT_STREAM, sendError, sendRaw } from './respon
 import { createRoutes } from './routes.ts'
 import { LostResultsError } from '../jobs/results/results.ts'
 import { NotSubmittedError } from '../jobs/submit.ts'
+import { isOutageOrFatal } from '../runtime/platform/errors.ts'
 import {
   CONNECTION_DEFAULTS, type ConnectionSettings, frameworkLimits, PublicLimit, readClientAddresses,
 } from '../runtime/platform/http-server.ts'
@@ -97,7 +98,7 @@ export function createApp (
   acceptCompleteBodies(app)
   acceptJson(app)
   acceptFiles(app)
-  answerFailures(app, deps)
+  answerFailures(app)
   checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
   traceRequests(app)
   guardRoutes(app, deps, { ...settings, limit })
@@ -128,12 +129,10 @@ const NOT_SUBMITTED: ApiError = {
 }
 
 /** Turns every failure of the application into an error response; details are only logged. */
-function answerFailures (app: FastifyInstance, deps: IngestDeps): void {
+function answerFailures (app: FastifyInstance): void {
   const isDue = createLogThrottle(LOG_INTERVAL_MS)
   app.setErrorHandler<FastifyError>((error, request, reply) => {
-    if (!(error instanceof NotSubmittedError)) {
-      return sendError(reply, readFault(error, request, deps))
-    }
+    if (!(error instanceof NotSubmittedError)) return sendError(reply, readFault(error, request))
     // Every request fails for the same cause, which says what to do.
     if (isDue(String(error.cause))) request.log.error({ err: error }, 'jobs and quotes are refused')
     return sendError(reply, NOT_SUBMITTED)
@@ -183,7 +182,7 @@ const SOCKET_CODES: Readonly<Record<string, ErrorCode>> = {
 const CONTENTS_LOST = 'The contents of this job cannot be read any more. A job that failed ' +
   'because of it was not charged.'
 
-function readFault (error: FastifyError, request: FastifyRequest, deps: IngestDeps): ApiError {
+function readFault (error: FastifyError, request: FastifyRequest): ApiError {
   if (error instanceof ApiException) return error.fault
   // The key was valid when the request arrived.
   if (error instanceof OrganizationErasedError) return { code: 'revoked_key' }
@@ -196,7 +195,7 @@ function readFault (error: FastifyError, request: FastifyRequest, deps: IngestDe
   if (error.code === 'ECONNRESET' && request.raw.readableAborted) return { code: 'request_timeout' }
   const fault: ApiError = error instanceof LostResultsError
     ? { code: 'results_expired', message: CONTENTS_LOST }
-    : { code: deps.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
+    : { code: isOutageOrFatal(error) ? 'temporarily_unavailable' : 'internal' }
   const { method, params, routeOptions: { url: route } } = request
   const { id } = (params ?? {}) as { readonly id?: string }
   request.log.error({

@@ -92,7 +92,5 @@ export type IngestDeps = {
   readonly resend: Deliveries['resend']
   /** The public keys that verify the events of an organization, the newest first. */
   readonly webhookKeys: (orgId: string) => Promise<readonly string[]>
-  /** Whether an error is one of infrastructure, and not of this program. */
-  readonly isInfrastructure: (error: unknown) => boolean
   readonly now: () => number
 }

@@ -28,7 +28,6 @@ import { createWallet } from '../money/wallet.ts'
 import { connectDeps, type Connections, openSubscriber } from '../runtime/engine/connections.ts'
 import { createEmitter } from '../runtime/engine/stage.ts'
 import { watchJobPartitions } from '../runtime/platform/topics.ts'
-import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { explainListenError } from '../runtime/platform/http-server.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { createDeliveries, createDeliveryHistory } from '../webhooks/deliveries.ts'
@@ -94,8 +93,6 @@ async function startIngest (
     }),
     ...connectQueries({ ...shared, store, keys }),
     ...connectWebhooks(shared, connectOrganizationKeys('webhooks', settings, shared)),
-    // An operator can fix a missing root key without loss, like an outage.
-    isInfrastructure: (error: unknown) => isInfrastructure(error) || error instanceof FatalError,
     now: clock.now,
   }
   await serve(deps, settings, context)

@@ -8,7 +8,7 @@ import type { Decoded, Emission, Incoming, MessageCodec } from '../runtime/engin
 import type { OutgoingMessage, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { emptyBitmap, fullBitmap, set } from '../runtime/platform/bitmap.ts'
-import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { isOutageOrFatal } from '../runtime/platform/errors.ts'
 import { logicalTopic, messageKey, topicName } from '../runtime/platform/topics.ts'
 import type { TopicName } from '../topology.ts'
 import type { RootKeySettings } from '../accounts/connect-organization-keys.ts'
@@ -66,7 +66,7 @@ async function decode (options: MessageCodecOptions, raw: RawMessage): Promise<D
     if (!hasRows(topic)) return asMessage({ topic, value, raw, rows: () => undefined })
     return await decodeSealedValue(options, { topic, value: value as SealedValue, raw })
   } catch (error) {
-    if (isInfrastructure(error) || error instanceof FatalError) throw error
+    if (isOutageOrFatal(error)) throw error
     if (error instanceof JobKeyLostError) return { kind: 'dead', reason: 'job_key_lost' }
     return { kind: 'dead', reason: error instanceof SealError ? 'seal_broken' : 'undecodable' }
   }

@@ -10,7 +10,9 @@ import type { JobStore } from './store.ts'
 import type { Emission, Emitter } from '../runtime/engine/stage.ts'
 import { chooseLane, type PartitionHeaders } from '../runtime/platform/topics.ts'
 import { type Clock, retryForever, withTimeout } from '../runtime/platform/retry.ts'
-import { FatalError, InfrastructureError, isInfrastructure } from '../runtime/platform/errors.ts'
+import {
+  InfrastructureError, isInfrastructure, isOutageOrFatal,
+} from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { inSpan, SpanKind } from '../runtime/platform/tracing.ts'
@@ -137,7 +139,7 @@ async function newDataKey (
   try {
     return await keys.create(tenant, job)
   } catch (error) {
-    if (!isInfrastructure(error) && !(error instanceof FatalError)) throw error
+    if (!isOutageOrFatal(error)) throw error
     throw new NotSubmittedError('cannot make the data key of a job', { cause: error })
   }
 }

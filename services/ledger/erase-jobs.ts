@@ -2,7 +2,7 @@ import type { ErasureRequest, Erasures, JobKeyEraser } from '../jobs/erasures.ts
 import { requestedAtMs } from '../jobs/job.ts'
 import { createCachedReading, type Metrics } from '../runtime/platform/metrics.ts'
 import { type Clock, startRepeating } from '../runtime/platform/retry.ts'
-import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { isOutageOrFatal } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { RecordCache } from '../cache/cache.ts'
@@ -100,7 +100,7 @@ async function eraseCache (
   try {
     await eraseCached(request)
   } catch (error) {
-    if (isInfrastructure(error) || error instanceof FatalError) {
+    if (isOutageOrFatal(error)) {
       log.warn({ tenant, job, err: error }, 'erasing cached records failed, retrying')
       return false
     }

@@ -6,7 +6,7 @@ import type { JobStore } from '../jobs/store.ts'
 import type { Accepted, AcceptRequest, QuoteSample } from '../jobs/job.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
-import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { isOutageOrFatal } from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { chooseLane } from '../runtime/platform/topics.ts'
@@ -65,7 +65,7 @@ export async function decideJob (
   try {
     return await quoteAndAccept(unit, deps)
   } catch (error) {
-    if (isInfrastructure(error) || error instanceof FatalError) throw error
+    if (isOutageOrFatal(error)) throw error
     const { tenant, job } = firstEnvelope(unit)
     deps.onUndecidable?.({ tenant, job }, error)
     return await failJob(unit, deps)

@@ -13,7 +13,7 @@ import { runStage } from '../runtime/engine/engine.ts'
 import type { Decision, EmittedBy, Stage } from '../runtime/engine/stage.ts'
 import { partitionName, type RawMessage } from '../runtime/kafka/bus.ts'
 import { fullBitmap } from '../runtime/platform/bitmap.ts'
-import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { isOutageOrFatal } from '../runtime/platform/errors.ts'
 import { boundedCache, type SlotRequest } from '../runtime/platform/limits.ts'
 import { watchRedis } from '../runtime/platform/redis.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
@@ -151,7 +151,7 @@ async function decideExpired (
 
 /** A job that cannot be decided must not keep others of its partition from their decision. */
 const giveUp = ({ unit }: PendingJob) => (error: unknown): Decision<'lookup'> => {
-  if (isInfrastructure(error) || error instanceof FatalError) throw error
+  if (isOutageOrFatal(error)) throw error
   return { completes: unit.members, emits: [], dead: `decision failed: ${String(error)}` }
 }
 

@@ -19,7 +19,7 @@ import {
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { RefusedRowsError } from '../runtime/platform/clickhouse.ts'
-import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { FatalError, isInfrastructure, isOutageOrFatal } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { boundedCache } from '../runtime/platform/limits.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
@@ -240,7 +240,7 @@ async function countOrGiveUp (
 
 /** Throws an error that says nothing about the messages, such as that of a store. */
 function throwUnlessOfMessages (error: unknown): void {
-  if (isInfrastructure(error) || error instanceof FatalError) throw error
+  if (isOutageOrFatal(error)) throw error
 }
 
 /**

@@ -2,7 +2,7 @@ import { openContact } from '../../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../../schemas/types.ts'
 import type { Partners } from '../../accounts/partners.ts'
 import type { RawMessage } from '../../runtime/kafka/bus.ts'
-import { FatalError, isInfrastructure } from '../../runtime/platform/errors.ts'
+import { isOutageOrFatal } from '../../runtime/platform/errors.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import { logicalTopic } from '../../runtime/platform/topics.ts'
 import type { MessageCodec } from '../../runtime/engine/stage.ts'
@@ -69,7 +69,7 @@ async function decode (
   try {
     return await codec.decode(topic, value) as object
   } catch (error) {
-    if (isInfrastructure(error) || error instanceof FatalError) throw error
+    if (isOutageOrFatal(error)) throw error
     return undefined
   }
 }

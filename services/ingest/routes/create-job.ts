@@ -26,6 +26,7 @@ import {
   NotSubmittedError, type Quoted, type Submission, type Submitted,
 } from '../../jobs/submit.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
+import { isOutageOrFatal } from '../../runtime/platform/errors.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { addSpanAttributes } from '../../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
@@ -109,7 +110,7 @@ async function submitRequest (
     outcome = await deps.submit(submission)
   } catch (error) {
     const isKnown = error instanceof NotSubmittedError
-    throw !isKnown && deps.isInfrastructure(error) ? new ApiException(OUTCOME_UNKNOWN) : error
+    throw !isKnown && isOutageOrFatal(error) ? new ApiException(OUTCOME_UNKNOWN) : error
   }
   if (outcome.kind !== 'accepted') throw new ApiException(refusalError(outcome))
   return outcome
@@ -476,7 +477,7 @@ async function resultsOf (
   } catch (error) {
     const isLater = error instanceof ApiException &&
       error.fault.code === 'temporarily_unavailable'
-    if (isLater || deps.isInfrastructure(error)) return undefined
+    if (isLater || isOutageOrFatal(error)) return undefined
     throw error
   }
 }
@@ -597,7 +598,7 @@ async function estimate (deps: IngestDeps, list: QuotedList): Promise<EstimateBo
     const status = job.ended ? 'completed' : 'running'
     return { status, reason: null, contacts, sampledContacts, checkedContacts, shares }
   } catch (error) {
-    if (!(error instanceof ApiException) && !deps.isInfrastructure(error)) throw error
+    if (!(error instanceof ApiException) && !isOutageOrFatal(error)) throw error
     return without('temporarily_unavailable')
   }
 }

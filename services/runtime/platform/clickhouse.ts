@@ -1,9 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
 import { PasswordFile } from './config.ts'
-import {
-  FatalError, failedAt, InfrastructureError, isInfrastructure, isUntrusted, storeText,
-} from './errors.ts'
+import { failedAt, InfrastructureError, isOutageOrFatal, isUntrusted, storeText } from './errors.ts'
 import { retry } from './retry.ts'
 
 const REQUEST_TIMEOUT_MS = 30_000
@@ -181,7 +179,7 @@ export async function insertDivided (
 const COLUMN_CODES: ReadonlySet<unknown> = new Set(['8', '10', '16', '47'])
 
 function throwUnlessOfRows (error: unknown, table: string): void {
-  if (isInfrastructure(error) || error instanceof FatalError) throw error
+  if (isOutageOrFatal(error)) throw error
   if (!(error instanceof Error && 'code' in error && COLUMN_CODES.has(error.code))) return
   throw new InfrastructureError(`table ${table} of ClickHouse lacks a column of this release: ` +
     'run "npm run provision" of this release', { cause: error })

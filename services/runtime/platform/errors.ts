@@ -95,6 +95,14 @@ export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean
   return [error.cause, ...inner].some(cause => isInfrastructure(cause, depth - 1))
 }
 
+/**
+ * Whether an error says nothing about the data in work: another try may succeed once a store is
+ * back, or an operator has fixed what is missing, such as a root key.
+ */
+export function isOutageOrFatal (error: unknown): boolean {
+  return isInfrastructure(error) || error instanceof FatalError
+}
+
 /** Handles a rejection: `fallback` for an infrastructure error, as of one server of several. */
 export const orIfUnavailable = <T>(fallback: T) => (error: unknown): T => {
   if (!isInfrastructure(error)) throw error

@@ -12,7 +12,7 @@ import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
 import { readPrices } from '../../../services/money/prices.ts'
-import { InfrastructureError, isInfrastructure } from '../../../services/runtime/platform/errors.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
 import { requireDocumented } from '../../support/documented-errors.ts'
 import { NO_COUNTS } from '../../support/stage-messages.ts'
@@ -172,7 +172,6 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     findDelivery: async () => undefined,
     resend: async () => 'queued',
     csvStream: async function * () { yield 'row,input\r\n'; yield '1,+12127365000\r\n' },
-    isInfrastructure,
     now: () => NOW_MS,
     ...more,
   }
