@@ -9,15 +9,24 @@ import type { ToolName } from './runner/tools.ts'
 export const TIERS = ['fast', 'ci', 'full'] as const
 export type Tier = typeof TIERS[number]
 
-export type Suite = {
-  readonly name: string
-  readonly tier: Tier
-  /** What it takes on two idle cores; a longer run is a warning, never a failure. */
-  readonly expectedSeconds: number
+type Needs = {
   /** Tools it needs besides what the README asks for; without one of them it is skipped. */
   readonly tools?: readonly ToolName[]
   /** What `npm run test:full` asks of a suite of an earlier tier beyond that. */
   readonly fullEnv?: Readonly<Record<string, string>>
+}
+type TestFiles = {
+  readonly files: readonly string[]
+  readonly without?: readonly string[]
+  /** Its files run on the stack of their worker. */
+  readonly stack?: boolean
+}
+
+export type Suite = Needs & {
+  readonly name: string
+  readonly tier: Tier
+  /** What it takes on two idle cores; a longer run is a warning, never a failure. */
+  readonly expectedSeconds: number
 } & (
   /** A program whose exit code is one passed or failed check. */
   | { readonly kind: 'program', readonly command: readonly string[] }
@@ -26,15 +35,16 @@ export type Suite = {
    * stage follow each other in the order of this list, and no worker waits between them. On few
    * cores stage 1 is part of stage 2.
    */
-  | {
-    readonly kind: 'vitest'
-    readonly stage: number
-    readonly files: readonly string[]
-    readonly without?: readonly string[]
-    /** Its files run on the stack of their worker. */
-    readonly stack?: boolean
-  }
+  | TestFiles & { readonly kind: 'vitest', readonly stage: number }
 )
+
+const program = (
+  name: string, tier: Tier, expectedSeconds: number, command: readonly string[], needs?: Needs,
+): Suite => ({ name, kind: 'program', tier, expectedSeconds, command, ...needs })
+
+const vitest = (
+  name: string, tier: Tier, stage: number, expectedSeconds: number, rest: TestFiles & Needs,
+): Suite => ({ name, kind: 'vitest', tier, stage, expectedSeconds, ...rest })
 
 /** Checks of deployment files that need no foreign tool. */
 const DEPLOY = ['test/deploy/compose.test.ts', 'test/deploy/dockerfile.test.ts']
@@ -91,292 +101,93 @@ const MAILBOXES = ['test/accuracy/servers/mailboxes.test.ts']
 
 /** Every suite, the cheapest first, so that a slip shows within seconds. */
 export const SUITES: readonly Suite[] = [
-  {
-    // All that the compiler reports, with the options of tsconfig.json, and floating promises: in a
-    // pipeline an effect that may not have happened when the offset moves.
-    name: 'types',
-    kind: 'program',
-    tier: 'fast',
-    expectedSeconds: 45,
-    command: ['oxlint', '-c', 'test/oxlint.json', '--type-aware', '--type-check', '.'],
-  },
-  {
-    name: 'lint',
-    kind: 'program',
-    tier: 'fast',
-    expectedSeconds: 25,
-    command: ['oxlint', '-c', 'test/oxlint-style.json', '--deny-warnings',
-      '--report-unused-disable-directives', '--ignore-pattern', 'schemas/types.ts', '.'],
-  },
-  {
-    // Files, exports and dependencies that nothing uses, or only tests.
-    name: 'unused',
-    kind: 'program',
-    tier: 'fast',
-    expectedSeconds: 10,
-    command: ['node', 'test/knip.ts'],
-  },
-  {
-    name: 'audit',
-    kind: 'program',
-    tier: 'fast',
-    expectedSeconds: 30,
-    command: ['node', 'test/audit.ts'],
-  },
-  {
-    name: 'unit',
-    kind: 'vitest',
-    tier: 'fast',
-    stage: 1,
-    expectedSeconds: 60,
+  // All that the compiler reports, with the options of tsconfig.json, and floating promises: in a
+  // pipeline an effect that may not have happened when the offset moves.
+  program('types', 'fast', 45,
+    ['oxlint', '-c', 'test/oxlint.json', '--type-aware', '--type-check', '.']),
+  program('lint', 'fast', 25, [
+    'oxlint', '-c', 'test/oxlint-style.json', '--deny-warnings',
+    '--report-unused-disable-directives', '--ignore-pattern', 'schemas/types.ts', '.',
+  ]),
+  // Files, exports and dependencies that nothing uses, or only tests.
+  program('unused', 'fast', 10, ['node', 'test/knip.ts']),
+  program('audit', 'fast', 30, ['node', 'test/audit.ts']),
+  vitest('unit', 'fast', 1, 60, {
     files: ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts'],
-  },
-  {
-    name: 'deploy',
-    kind: 'vitest',
-    tier: 'ci',
-    stage: 1,
-    expectedSeconds: 60,
-    files: [...DEPLOY],
-  },
-  {
-    name: 'simulation',
-    kind: 'vitest',
-    tier: 'fast',
-    stage: 1,
-    expectedSeconds: 60,
-    files: ['test/simulation/**/*.test.ts'],
-    fullEnv: { SIMULATION_SEEDS: '10000' },
-  },
-  {
-    name: 'properties',
-    kind: 'vitest',
-    tier: 'fast',
-    stage: 1,
-    expectedSeconds: 75,
-    files: ['test/properties/**/*.test.ts'],
-  },
-  {
-    name: 'accuracy',
-    kind: 'vitest',
-    tier: 'fast',
-    stage: 1,
-    expectedSeconds: 20,
+  }),
+  vitest('deploy', 'ci', 1, 60, { files: DEPLOY }),
+  vitest('simulation', 'fast', 1, 60, {
+    files: ['test/simulation/**/*.test.ts'], fullEnv: { SIMULATION_SEEDS: '10000' },
+  }),
+  vitest('properties', 'fast', 1, 75, { files: ['test/properties/**/*.test.ts'] }),
+  vitest('accuracy', 'fast', 1, 20, {
     files: ['test/accuracy/**/*.test.ts'],
-    without: MAILBOXES,
+without: MAILBOXES,
     fullEnv: { ACCURACY_NUMBERS: '7100' },
-  },
-  {
-    name: 'integration',
-    kind: 'vitest',
-    tier: 'fast',
-    stage: 2,
-    expectedSeconds: 90,
+  }),
+  vitest('integration', 'fast', 2, 90, {
     stack: true,
-    files: ['test/integration/**/*.test.ts'],
+files: ['test/integration/**/*.test.ts'],
     without: [...LONG, ...THOROUGH, ...AWS_KMS, ...BACKUP_S3, ...VAULT, ...READERS],
-  },
-  {
-    name: 'faults',
-    kind: 'vitest',
-    tier: 'ci',
-    stage: 2,
-    expectedSeconds: 120,
-    files: ['test/faults/**/*.test.ts'],
-  },
-  {
-    name: 'attacks',
-    kind: 'vitest',
-    tier: 'ci',
-    stage: 2,
-    expectedSeconds: 180,
+  }),
+  vitest('faults', 'ci', 2, 120, { files: ['test/faults/**/*.test.ts'] }),
+  vitest('attacks', 'ci', 2, 180, {
     stack: true,
-    files: ['test/attacks/**/*.test.ts'],
-    without: [...LONG],
+files: ['test/attacks/**/*.test.ts'],
+without: LONG,
     fullEnv: { FUZZ_CASES: '100000' },
-  },
-  {
-    name: 'e2e',
-    kind: 'vitest',
-    tier: 'fast',
-    stage: 2,
-    expectedSeconds: 180,
+  }),
+  vitest('e2e', 'fast', 2, 180, {
     stack: true,
-    files: ['test/e2e/**/*.test.ts'],
+files: ['test/e2e/**/*.test.ts'],
     without: [...BROWSER, ...SCHEMATHESIS, ...CLIENTS, ...LONG, ...THOROUGH],
     fullEnv: { DOWNLOADED_ROWS: '100000' },
-  },
-  {
-    name: 'thorough',
-    kind: 'vitest',
-    tier: 'ci',
-    stage: 2,
-    expectedSeconds: 360,
-    stack: true,
-    files: THOROUGH,
-    fullEnv: { FEED_CONTACTS: '250000' },
-  },
-  {
-    name: 'long',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 3,
-    expectedSeconds: 180,
-    stack: true,
-    files: [...LONG],
-    fullEnv: { FORGERIES: '1000' },
-  },
-  {
-    name: 'mailboxes',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 4,
-    expectedSeconds: 90,
-    files: MAILBOXES,
-    tools: ['mail-servers'],
-  },
-  {
-    name: 'aws-kms',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 4,
-    expectedSeconds: 10,
-    files: AWS_KMS,
-    tools: ['moto'],
-  },
-  {
-    name: 'backup-s3',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 4,
-    expectedSeconds: 30,
-    stack: true,
-    files: BACKUP_S3,
-    tools: ['moto'],
-  },
-  {
-    name: 'vault',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 4,
-    expectedSeconds: 10,
-    files: VAULT,
-    tools: ['vault-transit'],
-  },
-  {
-    // Result files in DuckDB, pandas and openpyxl.
-    name: 'result-readers',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 4,
-    expectedSeconds: 10,
-    files: READERS,
-    tools: ['result-readers'],
-  },
-  {
-    name: 'chart',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 4,
-    expectedSeconds: 180,
+  }),
+  vitest('thorough', 'ci', 2, 360, {
+    stack: true, files: THOROUGH, fullEnv: { FEED_CONTACTS: '250000' },
+  }),
+  vitest('long', 'full', 3, 180, { stack: true, files: LONG, fullEnv: { FORGERIES: '1000' } }),
+  vitest('mailboxes', 'full', 4, 90, { files: MAILBOXES, tools: ['mail-servers'] }),
+  vitest('aws-kms', 'full', 4, 10, { files: AWS_KMS, tools: ['moto'] }),
+  vitest('backup-s3', 'full', 4, 30, { stack: true, files: BACKUP_S3, tools: ['moto'] }),
+  vitest('vault', 'full', 4, 10, { files: VAULT, tools: ['vault-transit'] }),
+  // Result files in DuckDB, pandas and openpyxl.
+  vitest('result-readers', 'full', 4, 10, { files: READERS, tools: ['result-readers'] }),
+  vitest('chart', 'full', 4, 180, {
     files: ['test/deploy/**/*.test.ts'],
-    without: [...DEPLOY],
+without: DEPLOY,
     tools: ['helm', 'compose', 'actionlint', 'validator', 'prometheus'],
-  },
-  {
-    // The chart by Helm on an API server, where kwok plays the nodes.
-    name: 'api-server',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 4,
-    expectedSeconds: 180,
-    files: ['test/api-server/**/*.test.ts'],
-    tools: ['control-plane', 'helm', 'definitions'],
-  },
-  {
-    name: 'page',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 5,
-    expectedSeconds: 120,
+  }),
+  // The chart by Helm on an API server, where kwok plays the nodes.
+  vitest('api-server', 'full', 4, 180, {
+    files: ['test/api-server/**/*.test.ts'], tools: ['control-plane', 'helm', 'definitions'],
+  }),
+  vitest('page', 'full', 5, 120, { stack: true, files: BROWSER, tools: ['chromium'] }),
+  vitest('schemathesis', 'full', 5, 900, {
     stack: true,
-    files: BROWSER,
-    tools: ['chromium'],
-  },
-  {
-    name: 'schemathesis',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 5,
-    expectedSeconds: 900,
-    stack: true,
-    files: SCHEMATHESIS,
-    tools: ['schemathesis'],
+files: SCHEMATHESIS,
+tools: ['schemathesis'],
     fullEnv: { SCHEMATHESIS_SEEDS: '20' },
-  },
-  {
-    name: 'clients',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 5,
-    expectedSeconds: 240,
+  }),
+  vitest('clients', 'full', 5, 240, {
+    stack: true, files: CLIENTS, tools: ['openapi-generator', 'client-python', 'client-go'],
+  }),
+  vitest('traces', 'full', 5, 60, {
+    stack: true, files: ['test/monitoring/traces.test.ts'], tools: ['collector'],
+  }),
+  vitest('monitoring', 'full', 6, 900, {
     stack: true,
-    files: CLIENTS,
-    tools: ['openapi-generator', 'client-python', 'client-go'],
-  },
-  {
-    name: 'traces',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 5,
-    expectedSeconds: 60,
-    stack: true,
-    files: ['test/monitoring/traces.test.ts'],
-    tools: ['collector'],
-  },
-  {
-    name: 'monitoring',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 6,
-    expectedSeconds: 900,
-    stack: true,
-    files: ['test/monitoring/**/*.test.ts'],
+files: ['test/monitoring/**/*.test.ts'],
     without: ['test/monitoring/traces.test.ts'],
-    tools: ['prometheus'],
-  },
-  {
-    name: 'containers',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 7,
-    expectedSeconds: 400,
-    files: ['test/containers/**/*.test.ts'],
-    tools: ['container-engine'],
-  },
-  {
-    // The chart by Helm on a node, in whose pods everything runs.
-    name: 'pods',
-    kind: 'vitest',
-    tier: 'full',
-    stage: 8,
-    expectedSeconds: 600,
-    files: ['test/pods/**/*.test.ts'],
-    tools: ['control-plane', 'helm', 'container-engine'],
-  },
-  {
-    name: 'drill',
-    kind: 'program',
-    tier: 'full',
-    expectedSeconds: 180,
-    command: ['node', 'test/faults/drill/main.ts'],
-  },
-  {
-    name: 'all-faults',
-    kind: 'program',
-    tier: 'full',
-    expectedSeconds: 3_600,
-    command: ['node', 'test/faults/main.ts'],
-    tools: ['toxiproxy'],
-  },
+tools: ['prometheus'],
+  }),
+  vitest('containers', 'full', 7, 400, {
+    files: ['test/containers/**/*.test.ts'], tools: ['container-engine'],
+  }),
+  // The chart by Helm on a node, in whose pods everything runs.
+  vitest('pods', 'full', 8, 600, {
+    files: ['test/pods/**/*.test.ts'], tools: ['control-plane', 'helm', 'container-engine'],
+  }),
+  program('drill', 'full', 180, ['node', 'test/faults/drill/main.ts']),
+  program('all-faults', 'full', 3_600, ['node', 'test/faults/main.ts'], { tools: ['toxiproxy'] }),
 ]

@@ -11,50 +11,35 @@ import type { ProxyFault } from '../support/kafka/proxy.ts'
 /** A fetch that brings messages is larger than this, one without is not. */
 const answerBytes = 600
 
-type Case = { readonly name: string, readonly faults: readonly ProxyFault[] }
+type Case = readonly [name: string, ...faults: readonly ProxyFault[]]
+
+/** A fault at the first request of its kind, or as its other fields say. */
+const fault = (
+  api: ProxyFault['api'], what: ProxyFault['what'], other?: Partial<ProxyFault>,
+): ProxyFault => ({ api, what, ...other })
 
 const LOSSES: readonly Case[] = [
-  {
-    name: 'a fetch with messages is lost',
-    faults: [{ api: 'Fetch', what: 'lose answer', answerBytes }],
-  },
-  {
-    name: 'two fetches with messages are lost',
-    faults: [{ api: 'Fetch', what: 'lose answer', answerBytes, times: 2 }],
-  },
-  { name: 'the request of a fetch is lost', faults: [{ api: 'Fetch', what: 'lose request' }] },
-  {
-    name: 'the connection is reset instead of a fetch',
-    faults: [{ api: 'Fetch', what: 'cut before answer', answerBytes, times: 2 }],
-  },
-  {
-    name: 'the leader moves',
-    faults: [{ api: 'Fetch', what: 'refuse', error: 'NOT_LEADER_OR_FOLLOWER' }],
-  },
-  {
-    name: 'the answer to a commit is lost',
-    faults: [{ api: 'OffsetCommit', what: 'lose answer' }],
-  },
-  { name: 'a commit is lost', faults: [{ api: 'OffsetCommit', what: 'lose request' }] },
-  {
-    name: 'the connection is reset between a commit and its answer',
-    faults: [{ api: 'OffsetCommit', what: 'cut before answer' }],
-  },
-  {
-    name: 'the coordinator of the group says once that it is none',
-    faults: [{ api: 'OffsetCommit', what: 'refuse', error: 'NOT_COORDINATOR' }],
-  },
-  {
-    name: 'the answer with the committed offsets of the group is lost',
-    faults: [{ api: 'OffsetFetch', what: 'lose answer' }],
-  },
+  ['a fetch with messages is lost', fault('Fetch', 'lose answer', { answerBytes })],
+  ['two fetches with messages are lost', fault('Fetch', 'lose answer', { answerBytes, times: 2 })],
+  ['the request of a fetch is lost', fault('Fetch', 'lose request')],
+  ['the connection is reset instead of a fetch',
+    fault('Fetch', 'cut before answer', { answerBytes, times: 2 })],
+  ['the leader moves', fault('Fetch', 'refuse', { error: 'NOT_LEADER_OR_FOLLOWER' })],
+  ['the answer to a commit is lost', fault('OffsetCommit', 'lose answer')],
+  ['a commit is lost', fault('OffsetCommit', 'lose request')],
+  ['the connection is reset between a commit and its answer',
+    fault('OffsetCommit', 'cut before answer')],
+  ['the coordinator of the group says once that it is none',
+    fault('OffsetCommit', 'refuse', { error: 'NOT_COORDINATOR' })],
+  ['the answer with the committed offsets of the group is lost',
+    fault('OffsetFetch', 'lose answer')],
 ]
 
 const MESSAGES = 40
 
 /** Faults by which reads could skip messages and commits could be lost. */
 function describeReadingFaults (onLink: OnLink): void {
-  for (const { name, faults } of LOSSES) {
+  for (const [name, ...faults] of LOSSES) {
     it(`delivers and commits everything although ${name}`, onLink(async link => {
       const topic = await link.createTopic(2)
       const handle: Handler = async ({ messages, commit }) => {

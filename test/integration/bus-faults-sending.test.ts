@@ -6,52 +6,41 @@ import type { OutgoingMessage, RawMessage } from '../../services/runtime/kafka/b
 import { valuesOf } from '../support/kafka/bus-record.ts'
 import type { ProxyFault } from '../support/kafka/proxy.ts'
 
-type Case = { readonly name: string, readonly faults: readonly ProxyFault[] }
+type Case = readonly [name: string, ...faults: readonly ProxyFault[]]
+
+/** A fault at the first request of its kind, or as its other fields say. */
+const fault = (
+  api: ProxyFault['api'], what: ProxyFault['what'], other?: Partial<ProxyFault>,
+): ProxyFault => ({ api, what, ...other })
 
 /** After each of them every message is there once, in the order of its key. */
 const HEALED: readonly Case[] = [
-  { name: 'the answer to a send is lost', faults: [{ api: 'Produce', what: 'lose answer' }] },
-  {
-    name: 'the answer is lost two times, once to the repetition',
-    faults: [{ api: 'Produce', what: 'lose answer', times: 2 }],
-  },
-  { name: 'a send is lost', faults: [{ api: 'Produce', what: 'lose request' }] },
-  {
-    name: 'a send is lost, and then the answer to its repetition',
-    faults: [{ api: 'Produce', what: 'lose request' }, { api: 'Produce', what: 'lose answer' }],
-  },
-  {
-    name: 'the connection is reset in the middle of a send',
-    faults: [{ api: 'Produce', what: 'cut in request' }],
-  },
-  {
-    name: 'the connection is reset between a send and its answer',
-    faults: [{ api: 'Produce', what: 'cut before answer' }],
-  },
-  {
-    name: 'a broker does not lead the partition any longer',
-    faults: [{ api: 'Produce', what: 'refuse', error: 'NOT_LEADER_OR_FOLLOWER', times: 2 }],
-  },
-  {
-    name: 'a broker does not know the topic yet',
-    faults: [{ api: 'Produce', what: 'refuse', error: 'UNKNOWN_TOPIC_OR_PARTITION' }],
-  },
-  {
-    name: 'too few replicas are there for a moment',
-    faults: [{ api: 'Produce', what: 'refuse', error: 'NOT_ENOUGH_REPLICAS', times: 3 }],
-  },
+  ['the answer to a send is lost', fault('Produce', 'lose answer')],
+  ['the answer is lost two times, once to the repetition',
+    fault('Produce', 'lose answer', { times: 2 })],
+  ['a send is lost', fault('Produce', 'lose request')],
+  ['a send is lost, and then the answer to its repetition',
+    fault('Produce', 'lose request'), fault('Produce', 'lose answer')],
+  ['the connection is reset in the middle of a send', fault('Produce', 'cut in request')],
+  ['the connection is reset between a send and its answer', fault('Produce', 'cut before answer')],
+  ['a broker does not lead the partition any longer',
+    fault('Produce', 'refuse', { error: 'NOT_LEADER_OR_FOLLOWER', times: 2 })],
+  ['a broker does not know the topic yet',
+    fault('Produce', 'refuse', { error: 'UNKNOWN_TOPIC_OR_PARTITION' })],
+  ['too few replicas are there for a moment',
+    fault('Produce', 'refuse', { error: 'NOT_ENOUGH_REPLICAS', times: 3 })],
 ]
 
 /** These faults hit the start of a producer, before anything of it is acknowledged. */
 const BEGINNING: readonly Case[] = [
-  { name: 'the id of a producer', faults: [{ api: 'InitProducerId', what: 'lose answer' }] },
-  { name: 'what a new connection can do', faults: [{ api: 'ApiVersions', what: 'lose answer' }] },
-  { name: 'where the partitions are', faults: [{ api: 'Metadata', what: 'lose answer' }] },
+  ['the id of a producer', fault('InitProducerId', 'lose answer')],
+  ['what a new connection can do', fault('ApiVersions', 'lose answer')],
+  ['where the partitions are', fault('Metadata', 'lose answer')],
 ]
 
 /** Faults by which sends could be lost, duplicated or reordered. */
 function describeSendingFaults (onLink: OnLink): void {
-  for (const { name, faults } of HEALED) {
+  for (const [name, ...faults] of HEALED) {
     it(`keeps one send whole when ${name}`, onLink(async link => {
       const run = await begin(link)
       await run.send('warm')
@@ -62,7 +51,7 @@ function describeSendingFaults (onLink: OnLink): void {
       await run.check(['warm', 'faulty', 'after'])
     }))
   }
-  for (const { name, faults } of HEALED.slice(0, 6)) {
+  for (const [name, ...faults] of HEALED.slice(0, 6)) {
     it(`keeps overlapping sends whole when ${name}`, onLink(async link => {
       const run = await begin(link)
       await run.send('warm')
@@ -73,7 +62,7 @@ function describeSendingFaults (onLink: OnLink): void {
       await run.check(['warm', 'faulty', 'beside', 'behind', 'after'])
     }))
   }
-  for (const { name, faults } of BEGINNING) {
+  for (const [name, ...faults] of BEGINNING) {
     it(`starts to send although the response with ${name} is lost`, onLink(async link => {
       const run = await begin(link)
       const injected = faults.map(fault => link.proxy.inject(fault))
