@@ -135,7 +135,10 @@ async function readChain (
   return { head, forged, problems: [...missing, ...unresolved], contradicts: lastTwice > upTo }
 }
 
-/** Up to which number the contradictions of a tenant's journal are resolved. */
+/**
+ * Up to which number the contradictions of a tenant's journal are resolved. Reads the journal once
+ * more, as it holds all movements in memory, and few journals contradict themselves.
+ */
 async function findResolved (
   copy: Pick<JournalCopy, 'pages'>, tenant: string
 ): Promise<number> {

@@ -1,6 +1,6 @@
 import type { Journal, Snapshot } from '../../schemas/types.ts'
 import {
-  countOnce, isTrusted, movementId, Movements, RECONSTRUCTED, trustedEntry,
+  isTrusted, movementId, Movements, RECONSTRUCTED, trustedEntry,
 } from '../money/journal.ts'
 import {
   AMOUNTS, type Amounts, areEqual, formatAmounts, post, subtract, ZERO_AMOUNTS,
@@ -466,8 +466,8 @@ function trustJournal (
 function resolvingEntries (tenant: string, journal: JournalState): readonly Journal[] {
   const { contradicting, counted, faults, seq, at } = journal
   if (counted === undefined || faults.size === 0) return []
-  const { movements: { sum }, numbered } = counted
-  const unnumbered = countOnce([...contradicting.values()])
+  const { movements, movements: { sum }, numbered } = counted
+  const unnumbered = movements.chooseCounted([...contradicting.values()])
     .filter(entry => !numbered.has(movementId(entry)))
   if (unnumbered.length === 0) return [trustedEntry({ tenant, seq, at }, sum)]
   let amounts: Amounts = unnumbered.reduce((before, entry) =>

@@ -76,17 +76,6 @@ function movesLess (one: Movement, other: Movement): boolean {
   return (one.chargeMicros - other.chargeMicros || Math.abs(a) - Math.abs(b) || a - b) < 0
 }
 
-/** The entry that counts of each movement. */
-export function countOnce (entries: readonly Journal[]): readonly Journal[] {
-  const byId = new Map<string, Journal>()
-  for (const entry of entries) {
-    const id = movementId(entry)
-    const counted = byId.get(id)
-    if (counted === undefined || movesLess(entry, counted)) byId.set(id, entry)
-  }
-  return [...byId.values()]
-}
-
 /**
  * The movements of a journal in which different entries may have one number, as an isolated Redis
  * master and its successor wrote them. Each movement counts once, by its id, under however many
@@ -127,6 +116,18 @@ export class Movements {
 
   has (entry: Journal): boolean {
     return this.#counted.has(movementId(entry))
+  }
+
+  /** Those of the entries that count: one of each movement. */
+  chooseCounted (entries: readonly Journal[]): readonly Journal[] {
+    const byId = new Map<string, Journal>()
+    for (const entry of entries) {
+      const id = movementId(entry)
+      const counted = this.#counted.get(id)
+      if (counted === undefined || movesLess(counted, entry)) continue
+      if (!byId.has(id)) byId.set(id, entry)
+    }
+    return [...byId.values()]
   }
 
   /** The amount of the variant that counts. */
@@ -293,8 +294,8 @@ export type JournalCopy = {
   ) => AsyncIterable<StoredJournal>
   /**
    * The last `limit` entries of a tenant, or those before a seq or of a type, newest first, without
-   * those that state what operators trust. Of several with one seq it is the one whose movement has
-   * no later seq, or none.
+   * those that state what operators trust. Of several with one seq, those that count and whose
+   * movements have no later seq. They come together, so there may be more than `limit`.
    */
   readonly readNewest: (tenant: string, options: NewestOptions) => Promise<readonly Journal[]>
   /** Extends the heads by all entries stored after them; a tenant without entries has none. */
@@ -311,14 +312,23 @@ export type JournalCopy = {
   readonly lengths: () => Promise<ReadonlyMap<string, number>>
 }
 
+/** The first `limit` entries of a list by seq, and the others of the last seq among them. */
+export function cutPage<Entry extends { readonly seq: number }> (
+  entries: readonly Entry[], limit: number
+): readonly Entry[] {
+  const last = entries[limit - 1]?.seq
+  return entries.filter(({ seq }, index) => index < limit || seq === last)
+}
+
 type NewestOptions = {
   readonly limit: number
   readonly before?: number | undefined
   readonly type?: string | undefined
 }
 
-/** MACs are part of the URL of the query, whose length is limited. */
+/** MACs and seqs are part of the URL of the query, whose length is limited. */
 const ENTRIES_PER_QUERY = 100
+const SEQS_PER_QUERY = 500
 
 const ROWS_PER_PAGE = 2_000
 /** Growth of a page that the rows of one seq have filled. */
@@ -403,26 +413,35 @@ function createNewestReader (
   }
   const choose = async (ofSeq: readonly Journal[]): Promise<readonly Journal[]> => {
     if (ofSeq.length < 2) return ofSeq
-    for (const entry of ofSeq) if (!await hasLater(entry)) return [entry]
-    return []
+    const movements = new Movements()
+    for (const entry of ofSeq) movements.add(entry)
+    const chosen: Journal[] = []
+    for (const entry of movements.chooseCounted(ofSeq)) {
+      if (!await hasLater(entry)) chosen.push(entry)
+    }
+    return chosen
   }
   return async (
     tenant, { limit, before = Number.MAX_SAFE_INTEGER, type = '' }
   ) => {
     const entries: Journal[] = []
-    let ofSeq: Journal[] = []
-    const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before, type })
-    for await (const row of rows) {
-      const entry = toEntry(row)
-      if (isTrusted(entry) || !isSigned(row, entry)) continue
-      if (entry.seq !== ofSeq[0]?.seq) {
-        entries.push(...await choose(ofSeq))
-        if (entries.length === limit) return entries
-        ofSeq = []
+    for (let [from, count] = [String(before), limit]; ; count = SEQS_PER_QUERY) {
+      const seqs = (await readRows<Pick<StoredEntry, 'seq'>>(
+        clickhouse, SELECT_SEQS_BEFORE, { tenant, before: from, type, limit: count }))
+        .map(({ seq }) => seq)
+      // A filter by type would hide the other entries of a seq, and a subquery over all shards may
+      // be forbidden.
+      const rows = await readRows<StoredEntry>(clickhouse, SELECT_SEQS, { tenant, seqs })
+      const { entries: stored } = await verified(rows, isSigned)
+      const bySeq = Map.groupBy(stored.filter(entry => !isTrusted(entry)), ({ seq }) => seq)
+      for (const ofSeq of bySeq.values()) {
+        const chosen = await choose(ofSeq)
+        entries.push(...chosen.filter(entry => type === '' || entry.type === type))
+        if (entries.length >= limit) return entries
       }
-      if (!ofSeq.some(({ entryId }) => entryId === entry.entryId)) ofSeq.push(entry)
+      if (seqs.length < count) return entries
+      from = seqs.at(-1) ?? from
     }
-    return [...entries, ...await choose(ofSeq)]
   }
 }
 
@@ -504,9 +523,12 @@ const SELECT_FIRST = `
 const SELECT_PAGE = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq >= {seq:UInt64}
   ORDER BY seq, mac LIMIT {limit:UInt64}`
-const SELECT_BEFORE = `
-  ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64}
-    AND ({type:String} = '' OR type = {type:String}) ORDER BY seq DESC, mac`
+const SELECT_SEQS_BEFORE = `
+  SELECT DISTINCT seq FROM journal WHERE tenant = {tenant:String} AND seq < {before:UInt64}
+    AND ({type:String} = '' OR type = {type:String}) ORDER BY seq DESC LIMIT {limit:UInt64}`
+const SELECT_SEQS = `
+  ${SELECT} WHERE tenant = {tenant:String} AND seq IN {seqs:Array(UInt64)}
+  ORDER BY seq DESC, mac`
 const SELECT_LATER = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq > {seq:UInt64}
     AND (entry_id = {entryId:String} OR ({job:String} != '' AND job = {job:String}))`

@@ -7,7 +7,7 @@ import { type People, type Person, type Role, ROLES } from '../accounts/people.t
 import type { Nonces, Session, Sessions, SignInCodes } from '../accounts/sessions.ts'
 import { isMode } from '../accounts/tenant.ts'
 import { ApiError, type Client } from '../client/client.ts'
-import type { JournalCopy } from '../money/journal.ts'
+import { cutPage, type JournalCopy } from '../money/journal.ts'
 import { parseZone } from './html.ts'
 import type { IdentityProvider } from './identity-provider.ts'
 import { PageError } from './page-error.ts'
@@ -316,9 +316,9 @@ export async function readLogPage<Entry extends { readonly seq: number }> (
     limit: ENTRIES_PER_PAGE + 1,
     before: /^\d{1,15}$/.test(String(before)) ? Number(before) : undefined,
   })
-  const shown = entries.slice(0, ENTRIES_PER_PAGE)
+  const shown = cutPage(entries, ENTRIES_PER_PAGE)
   return {
-    entries: shown, older: entries.length > ENTRIES_PER_PAGE ? shown.at(-1)?.seq : undefined,
+    entries: shown, older: entries.length > shown.length ? shown.at(-1)?.seq : undefined,
   }
 }
 

@@ -17,7 +17,7 @@ import type { Archive, ArchivedJob } from '../../jobs/results/archive.ts'
 import type { Results } from '../../jobs/results/results.ts'
 import { createJobStore } from '../../jobs/store.ts'
 import {
-  canonicalText, countOnce, trackContradictions, type JournalCopy, type Resolution,
+  canonicalText, type JournalCopy, Movements, type Resolution, trackContradictions,
 } from '../../money/journal.ts'
 import { moneyKeys } from '../../money/redis-keys.ts'
 import { type Balance, createOutbox, createTenants, createWallet } from '../../money/wallet.ts'
@@ -150,7 +150,9 @@ function resolveContradictions (stored: readonly Journal[]): Resolution & {
   const resolution = resolver.end()
   const later = all.filter(({ seq }) => seq > resolution.upTo)
   const resolved = all.filter(({ seq }) => seq <= resolution.upTo)
-  const counted = new Set(countOnce(resolved))
+  const movements = new Movements()
+  for (const entry of resolved) movements.add(entry)
+  const counted = new Set(movements.chooseCounted(resolved))
   const entries = [...counted, ...new Map(later.map(entry => [entry.seq, entry])).values()]
   return { ...resolution, entries, uncounted: resolved.filter(entry => !counted.has(entry)) }
 }

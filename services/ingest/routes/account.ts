@@ -14,6 +14,7 @@ import { type Checks, listLimitations } from '../../jobs/checks.ts'
 import type { ListsManifest } from '../../jobs/lists-folder.ts'
 import { offeredOptions, optionsPriceMicros } from '../../jobs/options.ts'
 import { referenceDataFor } from '../../jobs/reference-data.ts'
+import { cutPage } from '../../money/journal.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
@@ -146,8 +147,8 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
       const entries = await deps.transactions(requireCaller(request).tenant, {
         limit: limit + 1, before, type,
       })
-      const data = entries.slice(0, limit).map(transactionBody)
-      const hasMore = entries.length > limit
+      const data = cutPage(entries, limit).map(transactionBody)
+      const hasMore = entries.length > data.length
       return reply.send({
         data, has_more: hasMore, next_cursor: hasMore ? data.at(-1)?.id ?? null : null,
       })

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import {
-  canonicalText, CHAIN_START, countOnce, createHeadsCodec, createJournalCopy, extendChain,
-  hashAfter, Movements, trackContradictions, trustedEntry,
+  canonicalText, CHAIN_START, createHeadsCodec, createJournalCopy, cutPage, extendChain, hashAfter,
+  Movements, trackContradictions, trustedEntry,
 } from '../../../services/money/journal.ts'
 import { createRecordMac, type SignedRecord } from '../../../services/runtime/crypto/mac.ts'
 import { createClickhouseDouble } from '../../support/clickhouse/stored.ts'
@@ -46,7 +46,7 @@ describe('movements with several numbers', () => {
       expect(movements.sum).toEqual({
         availableMicros: 5 - charged, reservedMicros: 0, chargedMicros: charged, fundedMicros: 5,
       })
-      expect(countOnce(order).map(({ chargeMicros }) => chargeMicros).toSorted())
+      expect(movements.chooseCounted(order).map(({ chargeMicros }) => chargeMicros).toSorted())
         .toEqual([0, 0, charged])
     }
   })
@@ -69,6 +69,8 @@ describe('movements with several numbers', () => {
       const movements = new Movements()
       for (const entry of [first, second, first, second, made!]) movements.add(entry)
       expect(movements.sum.fundedMicros).toBe(sum)
+      expect(movements.chooseCounted([made!, lost!]))
+        .toEqual(sum === 5 ? [lost] : [made])
       movements.add(alike!)
       expect(movements.sum.fundedMicros).toBe(sum === 5 ? 10 : 11)
     }
@@ -316,36 +318,27 @@ describe('the copy of the journal in ClickHouse', () => {
 
   it('reads authentic entries newest first, each once', async () => {
     const [one, two, three] = await stored()
-    const { copy, queries } = copyOn([three!, { ...two!, reason: 'x' }, two!, two!, one!])
+    const { copy, queries } = copyOn(
+      ['3', '2', '1'].map(seq => ({ seq })), [three!, { ...two!, reason: 'x' }, two!, two!, one!])
     const read = await copy.readNewest(TENANT, { limit: 3, before: 4 })
     expect(read).toEqual(entries.toReversed())
-    expect(queries[0]?.query_params).toEqual({ tenant: TENANT, before: 4, type: '' })
-    await copy.readNewest(TENANT, { limit: 3, type: 'topup' })
-    expect(queries[1]?.query_params).toMatchObject({ type: 'topup' })
+    expect(queries.map(({ query_params: given }) => given)).toEqual([
+      { tenant: TENANT, before: '4', type: '', limit: 3 },
+      { tenant: TENANT, seqs: ['3', '2', '1'] },
+    ])
   })
 
-  it('reads of two entries with one seq the one whose movement has no other', async () => {
-    const [other, again] = [2, 4].map(seq => ({ ...entry(seq), entryId: 'other' }))
-    const [one, two, twice, three, later] =
-      await stored([entry(1), entry(2), other!, entry(3), again!])
-    const forged = { ...later, entry_id: two!['entry_id'] }
-    const expected = [again, entry(3), entry(2), entry(1)]
-    for (const [rows, found] of [[[two, twice], [forged]], [[twice, two], [later]]] as const) {
-      const { copy, queries } = copyOn(
-        [later!, three!, ...rows.map(row => row!), one!], found.map(row => row!))
-      expect(await copy.readNewest(TENANT, { limit: 4 })).toEqual(expected)
-      const { entry_id: entryId, job } = rows[0]!
-      expect(queries[1]?.query_params).toEqual({ tenant: TENANT, seq: 2, entryId, job })
-    }
+  it('reads on where what it has read counts nothing, more each time', async () => {
+    const [one, , three] = await stored()
+    const { copy, queries } = copyOn(
+      [{ seq: '3' }], [{ ...three!, mac: '' }], [{ seq: '1' }], [one!])
+    expect(await copy.readNewest(TENANT, { limit: 1 })).toEqual([entry(1)])
+    expect(queries[2]?.query_params).toEqual({ tenant: TENANT, before: '3', type: '', limit: 500 })
   })
 
-  it('reads each movement once, and none that only states balances', async () => {
-    const end = { ...entry(2), type: 'settle', entryId: `${entry(2).job}:settle` }
-    const [again, endAgain] = [entry(4), { ...end, seq: 5, type: 'void', entryId: 'void' }]
-    const trusted = { ...endAgain, entryId: trustedEntry(endAgain, endAgain).entryId, seq: 6 }
-    const rows = await stored([trusted, endAgain, again, entry(3), end, entry(2), entry(1)])
-    const { copy } = copyOn(rows, [rows[1]!], [rows[2]!])
-    expect(await copy.readNewest(TENANT, { limit: 9 }))
-      .toEqual([endAgain, again, entry(3), entry(1)])
+  it('is cut into pages between two numbers', () => {
+    const [first, ...rest] = [3, 2, 2, 1].map(seq => ({ seq }))
+    const all = [first!, ...rest]
+    expect([1, 2, 3, 4, 5].map(limit => cutPage(all, limit).length)).toEqual([1, 3, 3, 4, 4])
   })
 })
