@@ -1,7 +1,7 @@
 import type { Completed } from '../../schemas/types.ts'
 import type { Job, Tallied } from '../jobs/job.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
-import type { Archive } from '../jobs/results/archive.ts'
+import type { Archive, ArchivedJob } from '../jobs/results/archive.ts'
 import { coordinatesOfHeaders, toTallyBlock, unresolvableBlock } from '../jobs/results/block.ts'
 import {
   archiveEnded, type BlockOrRecord, createRepositories, type EndedJob, readEndRecord,
@@ -9,14 +9,12 @@ import {
 } from '../jobs/results/finish-job.ts'
 import { blockDigest, packInlineResults, type ResultBlocks } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
-import { ENTRY_VALID_MS } from '../money/redis-keys.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
-import {
-  type DeadSource, type Decision, type Emission, type EmittedBy, HeldMessages, type Incoming,
-  type MessageCodec, readRowCount, type Stage,
+import type {
+  DeadSource, Decision, Emission, EmittedBy, MessageCodec, Stage,
 } from '../runtime/engine/stage.ts'
-import type { RawMessage } from '../runtime/kafka/bus.ts'
+import type { RawMessage, TopicPartition } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { RefusedRowsError } from '../runtime/platform/clickhouse.ts'
 import { FatalError, isInfrastructure, isOutageOrFatal } from '../runtime/platform/errors.ts'
@@ -25,8 +23,11 @@ import { boundedCache } from '../runtime/platform/limits.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { listSubscriptions } from '../runtime/platform/topics.ts'
-import { FLUSH_EVERY_MS, settleConfig, type SettleConfig } from './config.ts'
 import { finishedTenths } from '../webhooks/event.ts'
+import {
+  type Counted, type Message, type Messages, messagesByJob, SettleBuffer, type Stored,
+} from './buffer.ts'
+import { FLUSH_EVERY_MS, settleConfig, type SettleConfig } from './config.ts'
 
 type SettleDeps = {
   readonly archive: Pick<Archive, 'save'>
@@ -39,36 +40,10 @@ type SettleDeps = {
   readonly codec: Codec
   /** Redis time. */
   readonly clock: Clock
-  /** Called with each job after some of its rows were counted. */
-  readonly onCounted?: (job: EndedJob['job']) => void
   /** Maximum number of messages in one call of `decide`, and of those that wait for others. */
   readonly batch: number
   /** Maximum size of the messages of a partition that wait for others. */
   readonly batchBytes: number
-}
-
-type Message = Incoming<'rows.completed'>
-type Messages = readonly Message[]
-type Partition = Pick<RawMessage, 'topic' | 'partition'>
-
-/** Messages of a partition whose rows are counted. */
-type Counted = {
-  /** Of the consumer group, see `SettleBuffer`. */
-  readonly generation: symbol
-  readonly messages: readonly Message[]
-  readonly tallied: readonly Tallied[]
-  readonly countedAtMs: number
-  /** They end jobs whose blocks Redis keeps until they are stored. */
-  readonly mayWait: boolean
-}
-
-/**
- * They are stored, but for refused ones, with the reason; what is left to do for the jobs that
- * ended with them.
- */
-type Stored = Counted & {
-  readonly steps: readonly RemainingSteps[]
-  readonly refused: ReadonlyMap<Message, string>
 }
 
 /**
@@ -91,32 +66,26 @@ export class SettleStage implements Stage<'settle'> {
   #storing: Promise<unknown> | undefined
 
   constructor (deps: SettleDeps) {
-    const remaining = new RemainingRows()
-    this.#deps = {
-      ...deps,
-      onCounted: job => {
-        remaining.update(job)
-        deps.onCounted?.(job)
-      },
-    }
+    this.#deps = deps
     this.batch = deps.batch
     this.#buffer = new SettleBuffer(
-      { maxBytes: deps.batchBytes, maxMessages: deps.batch }, remaining, deps.clock)
+      { maxBytes: deps.batchBytes, maxMessages: deps.batch }, deps.clock)
   }
 
   async decide (messages: Messages): Promise<readonly Decision<'settle'>[]> {
     const ready = this.#buffer.hold(messages)
     if (ready.length === 0) return []
+    const { generation } = this.#buffer
     const batch = await this.#countReady(ready)
     if (batch === undefined) return []
     const isDeferred = this.#buffer.canDefer(batch)
     const stored = isDeferred ? [] : await this.#store([batch])
-    if (isDeferred) this.#buffer.defer(batch)
+    if (isDeferred) this.#buffer.defer(batch, generation)
     this.#buffer.release(ready.map(({ raw }) => raw))
     return isDeferred ? [] : toDecisions(stored, this.#progress)
   }
 
-  async flushHeld (partition: Partition): Promise<readonly Decision<'settle'>[]> {
+  async flushHeld (partition: TopicPartition): Promise<readonly Decision<'settle'>[]> {
     this.#buffer.dropExpired(partition)
     const dead = await this.#countLate(messagesByJob(this.#buffer.overdue(partition)))
     if (dead.length > 0 || !this.#buffer.hasCounted(partition)) return dead
@@ -133,7 +102,7 @@ export class SettleStage implements Stage<'settle'> {
     headers: RawMessage['headers'], source: DeadSource
   ): Promise<readonly EmittedBy<'settle'>[]> {
     this.#buffer.release([source])
-    await finishUnresolvableRows(this.#deps, headers)
+    await this.#finishUnresolvableRows(headers)
     return []
   }
 
@@ -147,7 +116,7 @@ export class SettleStage implements Stage<'settle'> {
    */
   async #countReady (ready: Messages): Promise<Counted | undefined> {
     try {
-      return await count(this.#deps, ready, this.#buffer.generation)
+      return await this.#count(ready)
     } catch (error) {
       throwUnlessOfMessages(error)
       this.#buffer.markOverdue(ready)
@@ -157,10 +126,11 @@ export class SettleStage implements Stage<'settle'> {
 
   /** Counts what waited long enough; returns the messages that cannot be counted. */
   async #countLate (jobs: readonly Messages[]): Promise<readonly Decision<'settle'>[]> {
+    const { generation } = this.#buffer
     const dead = await Promise.all(jobs.map(async messages => {
-      const batches = await countOrGiveUp(this.#deps, messages, this.#buffer.generation)
+      const batches = await this.#countOrGiveUp(messages)
       this.#buffer.release(messages.map(({ raw }) => raw))
-      for (const batch of batches) if (!('dead' in batch)) this.#buffer.defer(batch)
+      for (const batch of batches) if (!('dead' in batch)) this.#buffer.defer(batch, generation)
       return batches.filter(batch => 'dead' in batch)
     }))
     return dead.flat()
@@ -174,9 +144,7 @@ export class SettleStage implements Stage<'settle'> {
   async #storeCounted (): Promise<unknown> {
     const unstored = this.#buffer.unstored()
     const counts = await Promise.allSettled(unstored.map(async batch =>
-      this.#buffer.isExpired(batch)
-        ? await count(this.#deps, batch.messages, batch.generation)
-        : batch))
+      this.#buffer.isExpired(batch) ? await this.#count(batch.messages) : batch))
     const errors = counts.flatMap(result => result.status === 'rejected' ? [result.reason] : [])
     const fatal = errors.find(error => error instanceof FatalError)
     if (fatal !== undefined) throw fatal
@@ -194,69 +162,76 @@ export class SettleStage implements Stage<'settle'> {
     this.#buffer.beginStore()
     return await storeAll(this.#deps, batches)
   }
-}
 
-async function count (
-  deps: SettleDeps, messages: Messages, generation: symbol
-): Promise<Counted> {
-  const countedAtMs = deps.clock.now()
-  const counts = await Promise.all(messagesByJob(messages).map(ofJob =>
-    tally(deps, ofJob.map(({ value }) => value))))
-  failpoint('settle.tallied')
-  return {
-    generation,
-    messages,
-    tallied: counts.flatMap(({ tallied }) => tallied),
-    countedAtMs,
-    mayWait: counts.every(({ mayWait }) => mayWait),
+  /**
+   * Counts messages of one job, each alone if they cannot be counted together. The rows of one that
+   * cannot be counted end `unknown`; if that fails as well, `ledger` fails the job.
+   */
+  async #countOrGiveUp (messages: Messages): Promise<readonly (Counted | GivenUp)[]> {
+    try {
+      return [await this.#count(messages)]
+    } catch (error) {
+      throwUnlessOfMessages(error)
+      const [first, ...others] = messages
+      if (first === undefined || others.length > 0) {
+        const counted: (Counted | GivenUp)[] = []
+        for (const message of messages) counted.push(...await this.#countOrGiveUp([message]))
+        return counted
+      }
+      await this.#finishUnresolvableRows(first.raw.headers).catch(throwUnlessOfMessages)
+      return [{ completes: messages, emits: [], dead: `decision failed: ${String(error)}` }]
+    }
+  }
+
+  async #count (messages: Messages): Promise<Counted> {
+    const countedAtMs = this.#deps.clock.now()
+    const counts = await Promise.all(messagesByJob(messages).map(ofJob =>
+      this.#tally(ofJob.map(({ value }) => value))))
+    failpoint('settle.tallied')
+    return {
+      messages,
+      tallied: counts.flatMap(({ tallied }) => tallied),
+      countedAtMs,
+      mayWait: counts.every(({ mayWait }) => mayWait),
+    }
+  }
+
+  /**
+   * Counts blocks of one job in their order. If they end the job, its end is visible from here on,
+   * and requests that wait for a small job get its blocks.
+   */
+  async #tally (blocks: readonly Completed[]): Promise<Pick<Counted, 'tallied' | 'mayWait'>> {
+    const text = packInlineResults(blocks)
+    const keeps = text !== '' && text.length <= MAX_KEPT_CHARACTERS
+    const tallied = await this.#deps.store.tallyAll(
+      blocks[0]?.tenant ?? '', blocks.map(toTallyBlock), { text, keeps })
+    for (const count of tallied) if (count.kind !== 'skip') this.#buffer.recordCount(count.job)
+    const mayWait = keeps && tallied.every(count => count.kind === 'counted' && count.ended)
+    return { tallied, mayWait }
+  }
+
+  /**
+   * Ends the rows of an unreadable block as `unknown`, free of charge. If that ends the job,
+   * `ledger` closes it. The block held the inputs of its chunk unless its headers say
+   * `inputs: false`; then blank ones take their place.
+   */
+  async #finishUnresolvableRows (headers: RawMessage['headers']): Promise<void> {
+    const lost = coordinatesOfHeaders(headers)
+    if (lost === undefined) return
+    const job = await this.#deps.store.read(lost.coordinates.tenant, lost.coordinates.job)
+    if (job === undefined || job.ended) return
+    const inputs = headers['inputs'] !== 'false'
+    const block = await storeBlock(
+      this.#deps, unresolvableBlock(lost, { atMs: job.createdAtMs, inputs }))
+    await this.#tally([block])
   }
 }
 
 type GivenUp = Decision<'settle'> & { readonly dead: string }
 
-/**
- * Counts messages of one job, each alone if they cannot be counted together. The rows of one that
- * cannot be counted end `unknown`; if that fails as well, `ledger` fails the job.
- */
-async function countOrGiveUp (
-  deps: SettleDeps, messages: Messages, generation: symbol
-): Promise<readonly (Counted | GivenUp)[]> {
-  try {
-    return [await count(deps, messages, generation)]
-  } catch (error) {
-    throwUnlessOfMessages(error)
-    const [first, ...others] = messages
-    if (first === undefined || others.length > 0) {
-      const counted: (Counted | GivenUp)[] = []
-      for (const message of messages) {
-        counted.push(...await countOrGiveUp(deps, [message], generation))
-      }
-      return counted
-    }
-    await finishUnresolvableRows(deps, first.raw.headers).catch(throwUnlessOfMessages)
-    return [{ completes: messages, emits: [], dead: `decision failed: ${String(error)}` }]
-  }
-}
-
 /** Throws an error that says nothing about the messages, such as that of a store. */
 function throwUnlessOfMessages (error: unknown): void {
   if (isOutageOrFatal(error)) throw error
-}
-
-/**
- * Counts blocks of one job in their order. If they end the job, its end is visible from here on,
- * and requests that wait for a small job get its blocks.
- */
-async function tally (
-  { store, onCounted }: SettleDeps, blocks: readonly Completed[]
-): Promise<Pick<Counted, 'tallied' | 'mayWait'>> {
-  const text = packInlineResults(blocks)
-  const keeps = text !== '' && text.length <= MAX_KEPT_CHARACTERS
-  const tallied = await store.tallyAll(
-    blocks[0]?.tenant ?? '', blocks.map(toTallyBlock), { text, keeps })
-  for (const count of tallied) if (count.kind !== 'skip') onCounted?.(count.job)
-  const mayWait = keeps && tallied.every(count => count.kind === 'counted' && count.ended)
-  return { tallied, mayWait }
 }
 
 /** They stay in the append-only file until its rewrite: only for jobs of a few dozen rows. */
@@ -273,56 +248,81 @@ const REFUSED_RECORD = 'final record refused by ClickHouse'
 async function storeAll (
   deps: SettleDeps, batches: readonly Counted[]
 ): Promise<readonly Stored[]> {
-  const messages = batches.flatMap(batch => batch.messages)
-  const ended = await Promise.all(batches.map(async batch => {
-    const jobs = await Promise.all(endedJobs(batch.tallied).map(async job =>
-      ({ ...job, archived: await readEndRecord(deps, job) })))
-    // A job that is closed meanwhile has no record.
-    const open = jobs.flatMap(({ archived, ...job }) =>
-      archived === undefined ? [] : [{ ...job, archived }])
-    // A job that is counted again ended earlier, but most have all their blocks in this insert.
-    const digests = new Set(open.every(({ isNew }) => isNew)
-      ? []
-      : batch.messages.map(({ value }) => blockDigest(value)))
-    const { records = [], earlier = [] } = Object.groupBy(open, ({ isNew, archived }) =>
-      isNew || archived.manifest.every(({ digest }) => digests.has(digest)) ? 'records' : 'earlier')
-    return { batch, records, earlier }
-  }))
+  const ended = await Promise.all(batches.map(batch => readEnded(deps, batch)))
+  const refusals = await insertAll(deps, ended)
+  return await Promise.all(ended.map(batch => finishBatch(deps, batch, refusals)))
+}
+
+/** A counted batch, and the jobs that ended with it. */
+type EndedBatch = {
+  readonly batch: Counted
+  /** All of their blocks are stored, or in the insert, which has their final records as well. */
+  readonly records: readonly (EndedJob & { readonly archived: ArchivedJob })[]
+  /** They ended earlier, and may have counted blocks that a crash kept from being stored. */
+  readonly earlier: readonly EndedJob[]
+}
+
+async function readEnded (deps: SettleDeps, batch: Counted): Promise<EndedBatch> {
+  const jobs = await Promise.all(endedJobs(batch.tallied).map(async job =>
+    ({ ...job, archived: await readEndRecord(deps, job) })))
+  // A job that is closed meanwhile has no record.
+  const open = jobs.flatMap(({ archived, ...job }) =>
+    archived === undefined ? [] : [{ ...job, archived }])
+  // A job that is counted again ended earlier, but most have all their blocks in this insert.
+  const digests = new Set(open.every(({ isNew }) => isNew)
+    ? []
+    : batch.messages.map(({ value }) => blockDigest(value)))
+  const { records = [], earlier = [] } = Object.groupBy(open, ({ isNew, archived }) =>
+    isNew || archived.manifest.every(({ digest }) => digests.has(digest)) ? 'records' : 'earlier')
+  return { batch, records, earlier }
+}
+
+/** What ClickHouse refused of an insert: blocks by their messages, records by their jobs. */
+type Refusals = { readonly blocks: ReadonlySet<Message>, readonly records: ReadonlySet<string> }
+
+async function insertAll (deps: SettleDeps, ended: readonly EndedBatch[]): Promise<Refusals> {
+  const messages = ended.flatMap(({ batch }) => batch.messages)
   const archived = ended.flatMap(({ records }) => records.map(record => record.archived))
   const rows = [
     ...messages.map(({ value }) => ({ block: value })), ...archived.map(archived => ({ archived })),
   ]
   const refusedRows = await refusedBy(() => deps.saveBlocksAndRecords(rows))
   failpoint('settle.stored')
-  const refusedBlocks = new Set(messages.filter((_, at) => refusedRows.has(at)))
-  const refusedRecords = new Set(archived
-    .filter((_, at) => refusedRows.has(messages.length + at)).map(({ job }) => job.id))
-  return await Promise.all(ended.map(async ({ batch, records, earlier }) => {
-    const refused = new Map(batch.messages.filter(message => refusedBlocks.has(message))
-      .map(message => [message, REFUSED_BLOCK]))
-    const lacking = new Set([...refused.keys()].map(({ value }) => value.job))
-    const giveUpRecord = (id: string) => {
-      const last = batch.messages.findLast(({ value }) => value.job === id)
-      if (last !== undefined && !lacking.has(id)) refused.set(last, REFUSED_RECORD)
-    }
-    // A job that ended earlier may have counted blocks that a crash kept from being stored.
-    const archivedNow = await Promise.all(earlier.map(async ({ job, entry }) => {
-      let remaining: RemainingSteps | undefined
-      const { size } = await refusedBy(async () => {
-        remaining = await archiveEnded(deps, { job, entry })
-      })
-      if (size > 0) giveUpRecord(job.id)
-      return remaining
-    }))
-    const archivedHere = records.filter(({ job }) => !lacking.has(job.id))
-    for (const { job } of archivedHere) if (refusedRecords.has(job.id)) giveUpRecord(job.id)
-    const steps = [
-      ...archivedNow.filter(remaining => remaining !== undefined),
-      ...archivedHere.filter(({ job }) => !refusedRecords.has(job.id))
-        .map(record => remainingSteps(deps, record)),
-    ]
-    return { ...batch, steps, refused }
+  return {
+    blocks: new Set(messages.filter((_, at) => refusedRows.has(at))),
+    records: new Set(archived.filter((_, at) => refusedRows.has(messages.length + at))
+      .map(({ job }) => job.id)),
+  }
+}
+
+/** What is left to do for a batch that is stored but for what was refused. */
+async function finishBatch (
+  deps: SettleDeps, { batch, records, earlier }: EndedBatch, refusals: Refusals
+): Promise<Stored> {
+  const refused = new Map(batch.messages.filter(message => refusals.blocks.has(message))
+    .map(message => [message, REFUSED_BLOCK]))
+  const lacking = new Set([...refused.keys()].map(({ value }) => value.job))
+  const giveUpRecord = (id: string) => {
+    const last = batch.messages.findLast(({ value }) => value.job === id)
+    if (last !== undefined && !lacking.has(id)) refused.set(last, REFUSED_RECORD)
+  }
+  const archivedNow = await Promise.all(earlier.map(async ({ job, entry }) => {
+    let remaining: RemainingSteps | undefined
+    const { size } = await refusedBy(async () => {
+      remaining = await archiveEnded(deps, { job, entry })
+    })
+    if (size > 0) giveUpRecord(job.id)
+    return remaining
   }))
+  const complete = records.filter(({ job }) => !lacking.has(job.id))
+  const { stored = [], refusedRecords = [] } = Object.groupBy(complete, ({ job }) =>
+    refusals.records.has(job.id) ? 'refusedRecords' : 'stored')
+  for (const { job } of refusedRecords) giveUpRecord(job.id)
+  const steps = [
+    ...archivedNow.filter(remaining => remaining !== undefined),
+    ...stored.map(record => remainingSteps(deps, record)),
+  ]
+  return { ...batch, steps, refused }
 }
 
 /** The positions of the rows that ClickHouse refuses of an insert. */
@@ -374,208 +374,6 @@ function endedJobs (
     jobs.set(job.id, { job, entry, manifest, isNew })
   }
   return [...jobs.values()]
-}
-
-/**
- * Ends the rows of an unreadable block as `unknown`, free of charge. If that ends the job, `ledger`
- * closes it. The block held the inputs of its chunk unless its headers say `inputs: false`; then
- * blank ones take their place.
- */
-async function finishUnresolvableRows (
-  deps: SettleDeps, headers: RawMessage['headers']
-): Promise<void> {
-  const rows = coordinatesOfHeaders(headers)
-  if (rows === undefined) return
-  const job = await deps.store.read(rows.coordinates.tenant, rows.coordinates.job)
-  if (job === undefined || job.ended) return
-  const inputs = headers['inputs'] !== 'false'
-  const block = await storeBlock(deps, unresolvableBlock(rows, { atMs: job.createdAtMs, inputs }))
-  await tally(deps, [block])
-}
-
-type Limits = {
-  /** Maximum size of the messages of a partition that are held. */
-  readonly maxBytes: number
-  readonly maxMessages: number
-}
-
-/**
- * The blocks of a consumer group that are not settled. The states of a message:
- *
- * 1. held: not counted, until the blocks of its job may end it: the verdicts of a small job follow
- *    its inputs within milliseconds, and one count and one insert of both take half the time;
- * 2. overdue: held at two flushes of its partition, so that it is counted whatever is missing;
- * 3. deferred: counted, and waits for an insert that it shares with others. A batch that may not
- *    wait, or comes after a quiet time, is stored at once and leaves the buffer;
- * 4. stored: inserted, and waits for the flush of its partition that takes it.
- *
- * What is deferred or stored for too long is counted again first.
- *
- * Counted messages and dead letters are released: they are not held any more. A new generation of
- * the group forgets all, as they are delivered again.
- */
-class SettleBuffer {
-  readonly #limits: Limits
-  readonly #remaining: Pick<RemainingRows, 'mayEndJob'>
-  readonly #clock: Clock
-  readonly #held = new HeldMessages<Message>()
-  /** Messages that were held at an earlier call of `overdue`. */
-  readonly #seen = new WeakSet<RawMessage>()
-  #generation = Symbol('generation')
-  #counted: readonly (Counted | Stored)[] = []
-  #storedAtMs = -Infinity
-
-  constructor (limits: Limits, remaining: RemainingRows, clock: Clock) {
-    this.#limits = limits
-    this.#remaining = remaining
-    this.#clock = clock
-  }
-
-  /** Changes with each generation of the group. */
-  get generation (): symbol {
-    return this.#generation
-  }
-
-  /** Holds messages of a partition. Returns those that should be counted now. */
-  hold (messages: readonly Message[]): readonly Message[] {
-    const [first] = messages
-    if (first === undefined) return []
-    for (const message of messages) this.#held.add(message)
-    const all = this.#held.of(first.raw)
-    const { maxBytes, maxMessages } = this.#limits
-    const bytes = all.reduce((sum, { raw }) => sum + (raw.value?.length ?? 0), 0)
-    if (all.length >= maxMessages || bytes >= maxBytes) return all
-    return messagesByJob(all)
-      .filter(ofJob => this.#remaining.mayEndJob(ofJob.map(({ raw }) => raw))).flat()
-  }
-
-  /** Uncounted messages of a partition that were there at the last call already. */
-  overdue (partition: Partition): readonly Message[] {
-    const all = this.#held.of(partition)
-    const late = all.filter(({ raw }) => this.#seen.has(raw))
-    for (const { raw } of all) this.#seen.add(raw)
-    return late
-  }
-
-  /** Messages are counted, or dead letters. */
-  release (messages: readonly Pick<RawMessage, 'topic' | 'partition' | 'offset'>[]): void {
-    this.#held.remove(messages)
-  }
-
-  /** Whether counted messages may wait. What comes after a quiet time is stored at once. */
-  canDefer (batch: Counted): boolean {
-    const isQuiet = this.#counted.length === 0 &&
-      this.#clock.now() - this.#storedAtMs >= FLUSH_EVERY_MS
-    return batch.mayWait && !isQuiet
-  }
-
-  /** Drops a batch of an earlier generation: its messages are delivered again. */
-  defer (batch: Counted): void {
-    if (batch.generation === this.#generation) this.#counted = [...this.#counted, batch]
-  }
-
-  /** Messages that were counted before are to be counted at the next flush. */
-  uncount (batch: Counted): void {
-    if (!this.#counted.includes(batch)) return
-    this.#counted = this.#counted.filter(other => other !== batch)
-    for (const message of batch.messages) this.#held.add(message)
-    this.markOverdue(batch.messages)
-  }
-
-  /** Held messages are to be counted at the next flush. */
-  markOverdue (messages: Messages): void {
-    for (const { raw } of messages) this.#seen.add(raw)
-  }
-
-  /** Whether the answer of its count is too old to be used. */
-  isExpired ({ countedAtMs }: Counted): boolean {
-    return this.#clock.now() - countedAtMs > ENTRY_VALID_MS
-  }
-
-  /**
-   * Stored batches of a partition whose flush comes too late, as it waited for a Redis under
-   * recovery, are to be counted and stored once more.
-   */
-  dropExpired (partition: Partition): void {
-    this.#counted = this.#counted.map(batch => {
-      if (!isStored(batch) || !isIn(partition)(batch) || !this.isExpired(batch)) return batch
-      const { steps: _steps, refused: _refused, ...counted } = batch
-      return counted
-    })
-  }
-
-  /** Counted messages that are not stored. */
-  unstored (): readonly Counted[] {
-    return this.#counted.filter(batch => !isStored(batch))
-  }
-
-  beginStore (): void {
-    this.#storedAtMs = this.#clock.now()
-  }
-
-  endStore (stored: readonly Stored[]): void {
-    const byMessages = new Map(stored.map(batch => [batch.messages, batch]))
-    this.#counted = this.#counted.map(batch => byMessages.get(batch.messages) ?? batch)
-  }
-
-  /** Whether counted messages of a partition are there, stored or not. */
-  hasCounted (partition: Partition): boolean {
-    return this.#counted.some(isIn(partition))
-  }
-
-  /** Whether an insert lacks some of a partition, as one that began before has: wait for more. */
-  hasUnstored (partition: Partition): boolean {
-    return this.#counted.some(batch => isIn(partition)(batch) && !isStored(batch))
-  }
-
-  /** Takes the stored messages of a partition. */
-  takeStored (partition: Partition): readonly Stored[] {
-    const taken = this.#counted.filter(isStored).filter(isIn(partition))
-    this.#counted = this.#counted.filter(batch => !taken.some(stored => stored === batch))
-    return taken
-  }
-
-  /** Drops everything: the group has a new generation. */
-  forget (): void {
-    this.#held.clear()
-    this.#generation = Symbol('generation')
-    this.#counted = []
-  }
-}
-
-const isStored = (batch: Counted | Stored): batch is Stored => 'steps' in batch
-
-const isIn = ({ topic, partition }: Partition) => ({ messages: [first] }: Counted) =>
-  first?.raw.topic === topic && first.raw.partition === partition
-
-/** Groups messages by job, in their order. */
-function messagesByJob (messages: readonly Message[]): readonly (readonly Message[])[] {
-  return [...Map.groupBy(messages, ({ value }) => `${value.tenant} ${value.job}`).values()]
-}
-
-/** All rows count as unfinished for a job that the cache has evicted. */
-const MAX_COUNTED_JOBS = 10_000
-
-/** The number of unfinished rows of each job that this process has counted rows of. */
-class RemainingRows {
-  readonly #remaining = boundedCache<number>({ entries: MAX_COUNTED_JOBS })
-
-  /** Stores how many rows of a job are not finished, by its latest count. */
-  update ({ id, preflight, counts }: Job): void {
-    this.#remaining.set(id, preflight.totalRows - counts.finishedRows)
-  }
-
-  /** Whether these blocks may end a job, so that they should not wait for further blocks. */
-  mayEndJob (blocks: readonly Pick<RawMessage, 'headers'>[]): boolean {
-    const arrived = new Map<string, number>()
-    for (const { headers } of blocks) {
-      const { job = '', totalRows } = headers
-      const rows = (arrived.get(job) ?? 0) + readRowCount(headers)
-      arrived.set(job, rows)
-      if (rows >= (this.#remaining.get(job) ?? Number(totalRows))) return true
-    }
-    return false
-  }
 }
 
 /** The progress to emit; `remember` must be called once it is acknowledged. */

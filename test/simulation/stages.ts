@@ -186,6 +186,7 @@ function verdictOf (canonical: string, options: readonly string[]) {
 /** The stage `settle` on stores in memory. */
 function settleStage ({ redis, stores, codec, messageCodec, chaos, observer }: Shared) {
   const { blocks, archive } = stores
+  const store = jobsOf(redis)
   return new SettleStage({
     blocks,
     archive,
@@ -193,11 +194,17 @@ function settleStage ({ redis, stores, codec, messageCodec, chaos, observer }: S
       await blocks.insert(rows.flatMap(row => 'block' in row ? [row.block] : []))
       await archive.save(rows.flatMap(row => 'archived' in row ? [row.archived] : []))
     },
-    store: jobsOf(redis),
+    store: {
+      ...store,
+      tallyAll: async (...request) => {
+        const tallied = await store.tallyAll(...request)
+        for (const count of tallied) if (count.kind !== 'skip') observer.onCounted(count.job)
+        return tallied
+      },
+    },
     messageCodec,
     codec,
     clock: redisLike,
-    onCounted: observer.onCounted,
     batch: 1 + chaos.below(16),
     batchBytes: 1 + chaos.below(20_000),
   })
