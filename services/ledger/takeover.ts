@@ -383,7 +383,7 @@ async function digestOfStored (
       tenant, job: id, service, chunk: chunks, chunks, firstRow: 0, rows: totalRows, totalRows,
     },
     lane: job.lane,
-    rows,
+    bitmap: rows,
   }, { atMs: job.createdAtMs, inputs: false })
   try {
     return blockDigest(await storeBlock(emission))

@@ -5,7 +5,7 @@ import { isSampleTenant, parseTenant } from '../accounts/tenant.ts'
 import { redisRecordCache } from '../cache/cache.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
 import { optionsPriceMicros } from '../jobs/options.ts'
-import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
+import { readMessageRows, unresolvableBlock } from '../jobs/results/block.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { readPrices, unitPriceMicros } from '../money/prices.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
@@ -111,18 +111,18 @@ export class LookupStage implements Stage<'lookup'> {
    */
   async resolveDead (headers: RawMessage['headers']): Promise<readonly EmittedBy<'lookup'>[]> {
     const { store, clock } = this.#deps
-    const block = coordinatesOfHeaders(headers)
-    if (block === undefined) return []
-    const { tenant, job, chunk, rows } = block.coordinates
+    const lost = readMessageRows(headers)
+    if (lost === undefined) return []
+    const { tenant, job, chunk, rows } = lost.coordinates
     const outcome = await store.refuse(tenant, job, 'internal')
-    const isLost = this.#pendingJobs.markDead(block.coordinates, chunk)
+    const isLost = this.#pendingJobs.markDead(lost.coordinates, chunk)
     if (!isLost || outcome.kind !== 'accepted') return []
     // If its verification batches may have been sent, its rows are left to them; `ledger` fails the
     // job if it stalls.
     const { announced, rebuilt, closed } = outcome.job
     if (announced || rebuilt || closed) return []
     return [unresolvableBlock(
-      { ...block, rows: fullBitmap(rows) }, { atMs: clock.now(), inputs: true })]
+      { ...lost, bitmap: fullBitmap(rows) }, { atMs: clock.now(), inputs: true })]
   }
 
   forget (): void {

@@ -2,7 +2,7 @@ import type { Completed } from '../../schemas/types.ts'
 import type { Job, Tallied } from '../jobs/job.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
 import type { Archive, ArchivedJob } from '../jobs/results/archive.ts'
-import { coordinatesOfHeaders, toTallyBlock, unresolvableBlock } from '../jobs/results/block.ts'
+import { readMessageRows, toTallyBlock, unresolvableBlock } from '../jobs/results/block.ts'
 import {
   archiveEnded, type BlockOrRecord, createRepositories, type EndedJob, readEndRecord,
   remainingSteps, type RemainingSteps, storeBlock,
@@ -216,7 +216,7 @@ export class SettleStage implements Stage<'settle'> {
    * `inputs: false`; then blank ones take their place.
    */
   async #finishUnresolvableRows (headers: RawMessage['headers']): Promise<void> {
-    const lost = coordinatesOfHeaders(headers)
+    const lost = readMessageRows(headers)
     if (lost === undefined) return
     const job = await this.#deps.store.read(lost.coordinates.tenant, lost.coordinates.job)
     if (job === undefined || job.ended) return

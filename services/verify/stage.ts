@@ -9,7 +9,7 @@ import type { RawMessage } from '../runtime/kafka/bus.ts'
 import { boundedCache, eventLoop, FairSlots } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { chooseLane } from '../runtime/platform/topics.ts'
-import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
+import { readMessageRows, unresolvableBlock } from '../jobs/results/block.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
@@ -102,7 +102,7 @@ export class VerifyStage implements Stage<'verify'> {
   async resolveDead (
     headers: RawMessage['headers']
   ): Promise<readonly EmittedBy<'verify'>[]> {
-    const lost = coordinatesOfHeaders(headers)
+    const lost = readMessageRows(headers)
     if (lost === undefined) return []
     const { tenant, job } = lost.coordinates
     const outcome = await this.#deps.store.outcome(tenant, job)

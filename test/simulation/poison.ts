@@ -3,7 +3,7 @@ import { indexes } from '../../services/runtime/platform/bitmap.ts'
 import type { Bus, OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
 import type { Codec } from '../../services/runtime/kafka/registry.ts'
 import { logicalTopic } from '../../services/runtime/platform/topics.ts'
-import { coordinatesOfHeaders } from '../../services/jobs/results/block.ts'
+import { readMessageRows } from '../../services/jobs/results/block.ts'
 import type { TopicName } from '../../services/topology.ts'
 import type { Chaos } from './chaos.ts'
 
@@ -80,14 +80,14 @@ const whole = (message: OutgoingMessage): Arrival => ({ messages: [message], los
 
 /** Whose and which rows are lost with a message, as its headers say. */
 export function lossOf (headers: OutgoingMessage['headers'], hasInputs: boolean) {
-  const known = coordinatesOfHeaders(headers)
-  if (known === undefined) throw new Error('a message with rows names them in its headers')
-  const { tenant, job, firstRow, rows } = known.coordinates
+  const message = readMessageRows(headers)
+  if (message === undefined) throw new Error('a message with rows names them in its headers')
+  const { tenant, job, firstRow, rows } = message.coordinates
   const chunk = Array.from({ length: rows }, (_, index) => firstRow + index)
   return {
     tenant,
     job,
-    rows: [...indexes(known.rows)].map(index => firstRow + index),
+    rows: [...indexes(message.bitmap)].map(index => firstRow + index),
     inputs: hasInputs ? chunk : [],
   }
 }

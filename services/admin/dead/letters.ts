@@ -3,7 +3,7 @@ import { connectOrganizationKeys } from '../../accounts/connect-organization-key
 import { createPartners, readPartners } from '../../accounts/partners.ts'
 import { keysInTopic } from '../../jobs/job-keys.ts'
 import { createJobMessageCodec } from '../../jobs/message-codec.ts'
-import { coordinatesOfHeaders } from '../../jobs/results/block.ts'
+import { readMessageRows } from '../../jobs/results/block.ts'
 import type { Outcome } from '../../jobs/job.ts'
 import { createJobStore } from '../../jobs/store.ts'
 import type { DecisionRecord, LetterDecision } from '../../runtime/engine/dead-letters.ts'
@@ -241,11 +241,11 @@ export type Summary = ReturnType<typeof summarize>
 
 /** Formats the rows of the job in a message, counted from 1, for example `1-200, 205`. */
 function rowRanges (headers: Readonly<Record<string, string>>): string {
-  const rows = coordinatesOfHeaders(headers)
-  if (rows === undefined) return 'unknown'
-  const { firstRow } = rows.coordinates
+  const message = readMessageRows(headers)
+  if (message === undefined) return 'unknown'
+  const { coordinates: { firstRow }, bitmap } = message
   const ranges: [number, number][] = []
-  for (const index of indexes(rows.rows)) {
+  for (const index of indexes(bitmap)) {
     const row = firstRow + index + 1
     const last = ranges.at(-1)
     if (last?.[1] === row - 1) last[1] = row

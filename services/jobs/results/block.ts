@@ -267,12 +267,12 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
  * replay stores the same rows again.
  */
 export function unresolvableBlock (
-  { coordinates, lane, rows }: HeaderCoordinates,
+  { coordinates, lane, bitmap }: MessageRows,
   options: { readonly atMs: number, readonly inputs: boolean }
 ): Emission<'rows.completed'> {
   const inputs = options.inputs ? { inputs: new Array<string>(coordinates.rows).fill('') } : {}
   const block = createBlock({ coordinates, batch: NO_BATCH.substitute, ...inputs })
-  for (const row of indexes(rows)) {
+  for (const row of indexes(bitmap)) {
     if (row < coordinates.rows) block.add(row, withoutVerdict('internal', { atMs: options.atMs }))
   }
   return block.emission(lane)
@@ -380,22 +380,23 @@ export function toCoordinates (
   return { tenant, job, service, chunk, chunks, firstRow, rows, totalRows }
 }
 
-/** The Kafka headers of a message with rows, which are readable even if its value is not. */
-type HeaderCoordinates = {
+/** The rows that a message is about. */
+type MessageRows = {
   readonly coordinates: ChunkCoordinates
   readonly lane: Lane
-  /** Bitmap of the chunk: the rows the message is about. */
-  readonly rows: Buffer
+  /** Which rows of the chunk they are. */
+  readonly bitmap: Buffer
 }
 
 /**
- * Reads the headers `tenant, job, service, lane, chunk, chunks, firstRow, chunkRows, totalRows,
+ * The rows of a message by its Kafka headers, which are readable even if its value is not. Reads
+ * the headers `tenant, job, service, lane, chunk, chunks, firstRow, chunkRows, totalRows,
  * rows` (base64 bitmap). Returns undefined when one is missing or not a whole number: this pipeline
  * did not produce such a message, so its rows are unknown.
  */
-export function coordinatesOfHeaders (
+export function readMessageRows (
   headers: Readonly<Record<string, string>>
-): HeaderCoordinates | undefined {
+): MessageRows | undefined {
   const { tenant, job, service, lane, rows } = headers
   if (!tenant || !job || !service || !lane || !rows) return undefined
   const numbers = ['chunk', 'chunks', 'firstRow', 'chunkRows', 'totalRows']
@@ -405,7 +406,7 @@ export function coordinatesOfHeaders (
   const coordinates = toCoordinates({
     tenant, job, service, chunk, chunks, firstRow, rows: chunkRows, totalRows,
   })
-  return { coordinates, lane: lane as Lane, rows: Buffer.from(rows, 'base64') }
+  return { coordinates, lane: lane as Lane, bitmap: Buffer.from(rows, 'base64') }
 }
 
 /** A result column as blocks store it. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  type ChunkCoordinates, coordinatesOfHeaders, createBlock, type RowOutcome, toRowOutcome,
+  type ChunkCoordinates, readMessageRows, createBlock, type RowOutcome, toRowOutcome,
   unresolvableBlock, withoutVerdict,
 } from '../../../../services/jobs/results/block.ts'
 import { countBits } from '../../../../services/runtime/platform/bitmap.ts'
@@ -243,8 +243,8 @@ describe('a block', () => {
 
 describe('a block made from headers', () => {
   it('ends exactly the rows of the message, free and without a verdict', () => {
-    const rows = bitmapOf(10, [1, 8])
-    const { value, rows: stored } = unresolvableBlock({ coordinates, lane: 'bulk', rows },
+    const bitmap = bitmapOf(10, [1, 8])
+    const { value, rows: stored } = unresolvableBlock({ coordinates, lane: 'bulk', bitmap },
       { atMs: 5, inputs: false })
     expect(rowsOf(value.finished)).toEqual([1, 8])
     expect(rowsOf(value.unknown)).toEqual([1, 8])
@@ -256,7 +256,7 @@ describe('a block made from headers', () => {
   })
 
   it('replaces the input block of its chunk on request', () => {
-    const block = unresolvableBlock({ coordinates, lane: 'bulk', rows: bitmapOf(10, [0]) },
+    const block = unresolvableBlock({ coordinates, lane: 'bulk', bitmap: bitmapOf(10, [0]) },
       { atMs: 5, inputs: true })
     expect(block.value.inputs).toBe(true)
     expect(block.rows.inputs).toEqual(new Array(10).fill(''))
@@ -278,7 +278,7 @@ describe('the coordinates in the headers of a message', () => {
   }
 
   it('are those of its value, and the rows it is about', () => {
-    expect(coordinatesOfHeaders(headers)).toEqual({
+    expect(readMessageRows(headers)).toEqual({
       coordinates: {
         ...coordinates,
         service: 'whatsapp',
@@ -288,7 +288,7 @@ describe('the coordinates in the headers of a message', () => {
         totalRows: 3_010,
       },
       lane: 'bulk',
-      rows: bitmapOf(10, [0, 9]),
+      bitmap: bitmapOf(10, [0, 9]),
     })
   })
 
@@ -296,6 +296,6 @@ describe('the coordinates in the headers of a message', () => {
     ...Object.keys(headers).map(name => ({ [name]: undefined })),
     { chunk: '1.5' }, { chunkRows: '-1' },
   ])('are unknown with %j', change => {
-    expect(coordinatesOfHeaders({ ...headers, ...change } as never)).toBeUndefined()
+    expect(readMessageRows({ ...headers, ...change } as never)).toBeUndefined()
   })
 })
