@@ -7,12 +7,11 @@ import { kafkaRequests } from './scenarios/kafka.ts'
 import { processes } from './scenarios/processes.ts'
 import { links } from './scenarios/links.ts'
 import { mail } from './scenarios/mail.ts'
-import { messages } from './scenarios/messages.ts'
 import { outside } from './scenarios/outside.ts'
 import { stores } from './scenarios/stores.ts'
 
 /** Every fault there is, in the order they are run: those that need services of their own last. */
 export const CATALOGUE: readonly Fault[] = [
-  ...failpoints, ...processes, ...stores, ...disks, ...messages, ...outside, batchVendor, ...mail,
-  ...broker, ...kafkaRequests, ...links, ...clusters,
+  ...failpoints, ...processes, ...stores, ...disks, ...outside, batchVendor, ...mail, ...broker,
+  ...kafkaRequests, ...links, ...clusters,
 ]

@@ -56,7 +56,6 @@ export type ClientLog = {
 type PostOptions = {
   readonly twice?: boolean
   readonly waits?: boolean
-  readonly forMs?: number
 }
 
 /** Larger jobs are not answered with their rows. */
@@ -89,12 +88,12 @@ export function createClientLog (
   const verify = createVerify(fetch, { baseUrl, apiKey })
 
   const careful = async (
-    request: JobRequest, key: string, { forMs = CAREFUL_FOR_MS, waits = false }: PostOptions
+    request: JobRequest, key: string, { waits = false }: PostOptions
   ) => {
     const isWaiting = waits && request.inputs.length <= MAX_WAITING_ROWS
     const send: (request: JobRequest, key: string) => Promise<Made> =
       isWaiting ? verify : client.createJob
-    for (const giveUpAt = Date.now() + forMs; ;) {
+    for (const giveUpAt = Date.now() + CAREFUL_FOR_MS; ;) {
       try {
         return await send(request, key)
       } catch (error) {

@@ -6,7 +6,7 @@ import type { Environment, EnvironmentOptions } from './environment.ts'
 
 /** What breaks. */
 type FaultKind =
-  'process' | 'broker' | 'store' | 'link' | 'message' | 'outside' | 'clock' | 'disk' | 'cluster'
+  'process' | 'broker' | 'store' | 'link' | 'outside' | 'clock' | 'disk' | 'cluster'
 
 /** What a fault acts on, while the load runs. */
 export type Scene = {
@@ -39,14 +39,6 @@ export type Injected = {
 /** Something a fault put between services and stack. */
 export type Preparation = EnvironmentOptions & { readonly close?: () => Promise<void> }
 
-/** What may differ from a run without faults; all that is left out must not be. */
-export type Allowances = {
-  /** Messages may become dead letters, and jobs may end `failed`. */
-  readonly deadLetters?: boolean
-  /** The API was unavailable for so long that a careful client may have stopped retrying. */
-  readonly unanswered?: boolean
-}
-
 /** One kind of failure, and how to inject it. */
 export type Fault = {
   readonly name: string
@@ -60,7 +52,6 @@ export type Fault = {
   readonly load?: Partial<LoadPlan>
   /** Instances by stage of the services that faults share; 1 when left out. */
   readonly scale?: (full: boolean) => Readonly<Record<string, number>>
-  readonly allows?: Allowances
   /** Why it can't be injected on this machine; undefined when it can. */
   readonly missing?: () => Promise<string | undefined>
   /** A stack of its own, which is closed afterwards; the shared one when left out. */

@@ -14,7 +14,6 @@ import { deadTopic } from '../../services/runtime/platform/topics.ts'
 import { STAGES } from '../../services/topology.ts'
 import { runAudit } from '../../services/admin/audit/run.ts'
 import type { Answer, ClientLog, Promised } from './client-log.ts'
-import type { Allowances } from './fault.ts'
 import type { Receiver } from './receiver.ts'
 import type { End } from './environment.ts'
 import type { FaultStack } from './stack.ts'
@@ -24,7 +23,6 @@ export type OracleDeps = {
   readonly receiver: Receiver
   readonly env: Readonly<Record<string, string>>
   readonly orgId: string
-  readonly allows: Allowances
   /** Ends of services during the fault. */
   readonly ends: readonly End[]
   /** Dead letters written during the fault. */
@@ -45,19 +43,16 @@ const END_WITHIN_MS = 240_000
  * those that hold.
  */
 const INVARIANTS: Readonly<Record<string, Invariant>> = {
-  'every 202 ends': async ({ log, allows }, jobs) => log.promised.flatMap(({ id }) => {
+  'every 202 ends': async ({ log }, jobs) => log.promised.flatMap(({ id }) => {
     const { status = 'not found or not ended' } = jobs.get(id) ?? {}
-    const well = status === 'completed' || (allows.deadLetters === true && status === 'failed')
-    return well ? [] : [`${id} is ${status}`]
+    return status === 'completed' ? [] : [`${id} is ${status}`]
   }),
-  'every row once, in order': async ({ log, allows }, jobs) =>
+  'every row once, in order': async ({ log }, jobs) =>
     await ofEach(log.promised.filter(({ id }) => jobs.has(id)), async ({ id, request }) => {
       const rows = parse(await log.client.results(id), { columns: true }) as
         Readonly<Record<string, string>>[]
       const wrong = request.inputs.findIndex((input, index) =>
-        rows[index]?.['row'] !== String(index + 1) ||
-        // A broken message with the only copy of the inputs of a chunk loses them.
-        (rows[index]['input'] !== input && !(allows.deadLetters === true && isLost(rows[index]))))
+        rows[index]?.['row'] !== String(index + 1) || rows[index]['input'] !== input)
       if (rows.length === request.inputs.length && wrong < 0) return []
       return [`${id}: ${rows.length} of ${request.inputs.length} rows, wrong from ${wrong}`]
     }),
@@ -67,16 +62,12 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
       const { data } = await log.client.resultsPage(id)
       return JSON.stringify(data) === JSON.stringify(results) ? [] : [`${id}: other rows`]
     }),
-  'rows that were read while a job ran are those of its file': async ({ log, allows }, jobs) =>
+  'rows that were read while a job ran are those of its file': async ({ log }, jobs) =>
     await ofEach(log.promised.filter(({ id }) => jobs.has(id) && log.readRows.has(id)),
-      async ({ id, request }) => await checkReader(log, id, {
-        rows: request.inputs.length, mayBeBlank: allows.deadLetters === true,
-      })),
-  'verdicts and reasons are those of the file': async ({ log, allows }, jobs) =>
+      async ({ id, request }) => await checkReader(log, id, request.inputs.length)),
+  'verdicts and reasons are those of the file': async ({ log }, jobs) =>
     await ofEach(log.promised.filter(({ id }) => jobs.has(id)), async ({ id }) => {
       const { verdicts, reasons } = jobs.get(id)!
-      // A job that lost a duplicate does not know them.
-      if (verdicts === null && allows.deadLetters === true) return []
       const rows = parse(await log.client.results(id), { columns: true }) as
         Readonly<Record<string, string>>[]
       const none = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
@@ -99,18 +90,14 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
     const report = await runAudit(env, { only: [tenantOf(orgId, 'live')], waitMs: END_WITHIN_MS })
     return report.breaches.map(breach => JSON.stringify(breach))
   },
-  'one job a key': async ({ log, allows }) => {
+  'one job a key': async ({ log }) => {
     const made: string[] = []
     for await (const { id } of log.client.jobs()) made.push(id)
     const known = new Set(log.promised.map(({ id }) => id))
     const unknown = made.filter(id => !known.has(id))
-    // A client whose retries ended may have created a job without seeing its id.
-    const allowed = allows.unanswered === true ? log.lost.length : 0
-    if (unknown.length <= allowed) return log.doubles
     return [...log.doubles, ...unknown.map(id => `${id} exists and no client has its id`)]
   },
-  'every request is answered': async ({ log, allows }) =>
-    allows.unanswered === true ? [] : log.lost,
+  'every request is answered': async ({ log }) => log.lost,
   'webhooks end delivered or exhausted, one event a job': async (parts, jobs) =>
     await checkWebhooks(parts, jobs),
   'no answer 500, 503 only with Retry-After': async ({ log }) => {
@@ -121,8 +108,8 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
   'no service ends by itself': async ({ ends }) =>
     ends.filter(({ isExpected }) => !isExpected)
       .map(({ name, how }) => `${name} ended: ${how}`),
-  'nothing is a dead letter': async ({ deadLetters, allows }) => {
-    const found = allows.deadLetters === true ? 0 : await deadLetters()
+  'nothing is a dead letter': async ({ deadLetters }) => {
+    const found = await deadLetters()
     return found === 0 ? [] : [`${found} dead letters`]
   },
 }
@@ -184,8 +171,7 @@ const MAX_READS = 50
 
 /** What a reader of a job has, with the rest that it reads now: each row once, as in the file. */
 async function checkReader (
-  log: ClientLog, id: string,
-  { rows, mayBeBlank }: { readonly rows: number, readonly mayBeBlank: boolean }
+  log: ClientLog, id: string, rows: number
 ): Promise<readonly string[]> {
   for (let reads = 0; reads < MAX_READS; reads += 1) {
     if (await log.readOn(id) && (log.readRows.get(id)?.rows.length ?? 0) >= rows) break
@@ -196,10 +182,7 @@ async function checkReader (
     .toSorted((a, b) => Number(a['row']) - Number(b['row']))
   const final: ResultRow[] = []
   for await (const row of log.client.resultLines(id)) final.push(row)
-  const shown = (list: readonly ResultRow[]) =>
-    mayBeBlank ? list.map(({ row }) => row) : list
-  const wrong = final.findIndex((row, at) =>
-    !isDeepStrictEqual(shown(read.slice(at, at + 1)), shown([row])))
+  const wrong = final.findIndex((row, at) => !isDeepStrictEqual(read[at], row))
   return wrong < 0 && read.length === final.length
     ? []
     : [`${id}: its reader has ${read.length} of ${final.length} rows, wrong from ${wrong}`]
@@ -226,9 +209,6 @@ async function checkWebhooks (
   const unwanted = [...receiver.events.keys()].filter(id => !subscribed.has(id) && jobs.has(id))
   return [...found, ...unwanted.map(id => `${id} got an event without a webhook_url`)]
 }
-
-const isLost = (row: Readonly<Record<string, string>>) =>
-  row['input'] === '' && row['reason'] === 'internal'
 
 function isWrong ({ status, retryAfter }: Answer): boolean {
   if (status === 503 || status === 429) return retryAfter === null

@@ -118,7 +118,6 @@ async function runIn (
       receiver,
       env,
       orgId,
-      allows: fault.allows ?? {},
       ends: environment.services.ends().slice(endsBefore),
       deadLetters: async () => await countDead(environment.stack) - deadBefore,
     })

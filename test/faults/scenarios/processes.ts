@@ -187,7 +187,6 @@ async function breachesOf ({ environment, receiver }: Scene, { orgId, log }: Bul
     receiver,
     orgId,
     env: environment.stack.env,
-    allows: {},
     ends: [],
     deadLetters: async () => 0,
   })
