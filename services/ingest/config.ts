@@ -3,7 +3,7 @@ import Type, { type Static } from 'typebox'
 import { type Checks, checksConfig, listChecks, type ProviderLists } from '../jobs/checks.ts'
 import { listsConfig } from '../jobs/lists-folder.ts'
 import { type OptionPrices, optionPricesConfig } from '../jobs/options.ts'
-import { type Prices, readPrices } from '../money/prices.ts'
+import { type Prices, readPrices, unitPricesConfig } from '../money/prices.ts'
 import {
   cacheKeys, clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys,
   stateKeys,
@@ -35,11 +35,7 @@ export const ingestConfig = defineConfig({
   }),
   ...checksConfig,
   ...listsConfig,
-  PRICES: Type.String({
-    default: '',
-    description: 'Unit prices in micros that differ from the defaults: JSON, service to micros.',
-    examples: ['{"whatsapp":3500}'],
-  }),
+  ...unitPricesConfig,
   ...optionPricesConfig,
   WEBHOOK_ALLOW_HTTP: Type.Boolean({
     default: false, description: 'Accept webhook addresses without TLS; for development.',

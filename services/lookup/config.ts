@@ -2,9 +2,11 @@ import Type, { type Static } from 'typebox'
 import { optionPricesConfig } from '../jobs/options.ts'
 import { CHUNK_ROWS } from '../jobs/submit.ts'
 import {
-  cacheKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
+  cacheKeys, commonConfig, defineConfig, lanesConfig, messageKeys, pick, registryKeys, rootKeys,
+  stateKeys,
 } from '../runtime/platform/config.ts'
-import { LANES, SERVICE_SLUGS } from '../topology.ts'
+import { SERVICE_SLUGS } from '../topology.ts'
+import { unitPricesConfig } from '../money/prices.ts'
 
 const batchRows = (rows: number, description: string) =>
   Type.Integer({ default: rows, minimum: 1, maximum: CHUNK_ROWS, description })
@@ -15,9 +17,7 @@ export const lookupConfig = defineConfig({
     ...messageKeys, ...registryKeys, ...stateKeys, ...cacheKeys,
     ...rootKeys.results,
   ]),
-  LANES: Type.Array(Type.Enum([...LANES]), {
-    default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
-  }),
+  ...lanesConfig,
   LOOKUP_BATCH_MESSAGES: Type.Integer({
     default: 25, minimum: 1, maximum: 100, description: 'Chunks decided between two commits.',
   }),
@@ -37,11 +37,7 @@ export const lookupConfig = defineConfig({
     description: 'Maximum number of active jobs with fresh rows per organization, live and test ' +
       'together.',
   }),
-  PRICES: Type.String({
-    default: '',
-    description: 'Unit prices in micros that differ from the defaults: JSON, service to micros.',
-    examples: ['{"whatsapp":3500}'],
-  }),
+  ...unitPricesConfig,
   ...optionPricesConfig,
 })
 

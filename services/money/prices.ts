@@ -1,3 +1,4 @@
+import Type from 'typebox'
 import type { Journal } from '../../schemas/types.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 
@@ -32,6 +33,14 @@ const checkPrice = (service: string, price: unknown): number => {
         `0 to ${MAX_PRICE_MICROS}`)
   }
   return price
+}
+
+export const unitPricesConfig = {
+  PRICES: Type.String({
+    default: '',
+    description: 'Unit prices in micros that differ from the defaults: JSON, service to micros.',
+    examples: ['{"whatsapp":3500}'],
+  }),
 }
 
 /**

@@ -1,17 +1,14 @@
 import Type, { type Static } from 'typebox'
 import {
-  commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
+  commonConfig, defineConfig, lanesConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
-import { LANES } from '../topology.ts'
 
 /** Configuration of `normalize`. */
 export const normalizeConfig = defineConfig({
   ...pick(commonConfig, [
     ...messageKeys, ...registryKeys, ...stateKeys, ...rootKeys.results, 'CACHE_SECRETS',
   ]),
-  LANES: Type.Array(Type.Enum([...LANES]), {
-    default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
-  }),
+  ...lanesConfig,
   NORMALIZE_BATCH_MESSAGES: Type.Integer({
     default: 8, minimum: 1, maximum: 100, description: 'Chunks decided between two commits.',
   }),

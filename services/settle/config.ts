@@ -1,8 +1,8 @@
 import Type, { type Static } from 'typebox'
 import {
-  clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
+  clickhouseKeys, commonConfig, defineConfig, lanesConfig, messageKeys, pick, registryKeys,
+  rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
-import { LANES } from '../topology.ts'
 
 /**
  * How often each partition is flushed, in milliseconds: overdue messages are counted, deferred ones
@@ -16,9 +16,7 @@ export const settleConfig = defineConfig({
     ...messageKeys, ...registryKeys, ...stateKeys, ...clickhouseKeys,
     ...rootKeys.results,
   ]),
-  LANES: Type.Array(Type.Enum([...LANES]), {
-    default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
-  }),
+  ...lanesConfig,
   INSERT_BATCH_BYTES: Type.Integer({
     default: 400_000,
     minimum: 1,

@@ -1,13 +1,14 @@
 import Type, { type Static } from 'typebox'
 import {
-  cacheKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
+  cacheKeys, commonConfig, defineConfig, lanesConfig, messageKeys, pick, registryKeys, rootKeys,
+  stateKeys,
 } from '../runtime/platform/config.ts'
 import {
   checksConfig, describedVendor, isVendorKey, vendorKeyForm, VENDOR_KEYS, VENDOR_PRESETS,
   type VendorKey,
 } from '../jobs/checks.ts'
 import { listsConfig } from '../jobs/lists-folder.ts'
-import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
+import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { readHttpProviders } from './providers/http-vendor.ts'
 import {
   egressSetting, isHeloName, isProxyAddress, isSenderAddress,
@@ -116,9 +117,7 @@ export const verifyConfig = defineConfig({
     ...messageKeys, ...registryKeys, ...stateKeys, ...cacheKeys,
     ...rootKeys.results,
   ]),
-  LANES: Type.Array(Type.Enum([...LANES]), {
-    default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
-  }),
+  ...lanesConfig,
   SERVICES: Type.Array(Type.Enum([...SERVICE_SLUGS]), {
     default: [...SERVICE_SLUGS], minItems: 1, description: 'Services this process serves.',
   }),

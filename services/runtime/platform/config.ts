@@ -2,7 +2,7 @@ import { readFileSync, unwatchFile, watchFile } from 'node:fs'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import Type, { type Static, type TObject, type TProperties, type TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
-import type { KeyClass } from '../../topology.ts'
+import { type KeyClass, LANES } from '../../topology.ts'
 import type { Log } from './log.ts'
 
 /** One row of the configuration table in the documentation. */
@@ -265,6 +265,13 @@ const rootKeysField = (what: string) =>
       'vault:<mount>/<key>.',
     examples: [exampleKey],
   })
+/** Of a stage whose topics are divided into lanes. */
+export const lanesConfig = {
+  LANES: Type.Array(Type.Enum([...LANES]), {
+    default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
+  }),
+}
+
 /** How an error names a key: by its id, unless that is longer than an id and may be the key. */
 export const nameKey = (id: string): string =>
   /^[\w.-]{1,12}$/.test(id) ? `key "${id}"` : `key with an id of ${id.length} characters`
