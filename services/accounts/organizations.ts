@@ -28,7 +28,7 @@ export type EventSubscription = { readonly endpoint: string, readonly events: re
 export const subscriptionsField = (mode: Mode) => `${mode}Subscriptions`
 
 /** The subscriptions in a stored field; none for an absent one. */
-export function subscriptionsIn (text: string | null | undefined): readonly EventSubscription[] {
+function subscriptionsIn (text: string | null | undefined): readonly EventSubscription[] {
   if (!text) return []
   const subscriptions = JSON.parse(text) as readonly EventSubscription[]
   // A newer release may have written types that this one does not know.
@@ -102,15 +102,12 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
       return subscriptionsIn((await policies.read(orgId)).subscriptions[mode])
     },
 
-    /**
-     * The last known policy, without waiting; refreshes it in the background. A text that names no
-     * tenant gets the default.
-     */
-    cachedPolicy: (tenant: string): Policy =>
-      isTenant(tenant) ? policies.now(parseTenant(tenant).orgId) : DEFAULT_POLICY,
-
-    /** The last known policy of an organization, likewise. */
+    /** The last known policy, without waiting; refreshes it in the background. */
     cachedOrgPolicy: policies.now,
+
+    /** The last known weight of a tenant, likewise; the default for a text that names no tenant. */
+    cachedWeight: (tenant: string): number =>
+      (isTenant(tenant) ? policies.now(parseTenant(tenant).orgId) : DEFAULT_POLICY).weight,
   }
 }
 

@@ -132,9 +132,7 @@ async function sendEvent (
 ): Promise<Sent | Throttled> {
   const key = await deps.keys.get(claim.tenant, claim.job)
   if (job === undefined || key === undefined) return ERASED
-  const header = job.header.length === 0
-    ? { metadata: {}, webhookUrl: '' }
-    : openHeader(key, { tenant: claim.tenant, job: claim.job }, job.header)
+  const header = openHeader(key, { tenant: claim.tenant, job: claim.job }, job.header)
   const { event: id, endpoint } = partsOfDelivery(claim.delivery)
   const target = await findTarget(deps, claim, { endpoint, header })
   if ('answer' in target) return target
@@ -234,7 +232,7 @@ function decideOutcome (
   if (answer.kind === 'answered' && answer.status === 410) return final('gone')
   const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : undefined
   const options = { waitsMs, retryAfterMs, ...random === undefined ? {} : { random } }
-  const nextMs = once ? undefined : waitMs(attempt, options)
+  const nextMs = once ? undefined : nextWaitMs(attempt, options)
   if (nextMs === undefined) return final('exhausted')
   return { state: 'waiting', nextAtMs: clock.now() + nextMs }
 }
@@ -244,7 +242,7 @@ function decideOutcome (
  * A jitter of 20 % spreads receivers that failed at the same time. A receiver can ask for a longer
  * wait, up to twice the scheduled one.
  */
-function waitMs (
+function nextWaitMs (
   attempt: number,
   { waitsMs, retryAfterMs = 0, random = Math.random }: Pick<AttemptDeps, 'waitsMs' | 'random'> & {
     readonly retryAfterMs?: number | undefined

@@ -1,9 +1,10 @@
 import type { EventType } from '../../schemas/api/webhooks.ts'
 import type { JobEvent, Settled } from '../../schemas/types.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { createOrganizations, type Organizations } from '../accounts/organizations.ts'
 import { connectJobKeys, type JobKeys } from '../jobs/job-keys.ts'
 import { createMessageCodec, openHeader } from '../jobs/message-codec.ts'
-import { createArchive } from '../jobs/results/archive.ts'
+import { createArchive, findJob } from '../jobs/results/archive.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { closedKeys } from '../jobs/wrapped-keys.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
@@ -16,9 +17,7 @@ import { listSubscriptions } from '../runtime/platform/topics.ts'
 import {
   createDeliveries, createDeliveryHistory, type Deliveries, type WebhookDelivery,
 } from '../webhooks/deliveries.ts'
-import {
-  createSubscriptions, createWebhookEndpoints, findReceivers, type Subscriptions,
-} from '../webhooks/endpoints.ts'
+import { createWebhookEndpoints, findReceivers } from '../webhooks/endpoints.ts'
 import { findEventType } from '../webhooks/event.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
 import { createHostRate } from './attempt.ts'
@@ -30,7 +29,7 @@ type DeliverDeps = {
   readonly deliveries: Pick<Deliveries, 'put'>
   readonly keys: JobKeys
   /** The subscriptions of the webhook endpoints of a tenant. */
-  readonly subscriptions: Subscriptions
+  readonly subscriptions: Organizations['subscriptions']
   /** Starts the next poll of the workers now. */
   readonly wake: () => void
   /** Maximum number of messages in one call of `decide`. */
@@ -95,11 +94,11 @@ async function readEnd (
     throw new InconsistencyError(`the message of the end of job ${job} of tenant ${tenant} has ` +
       `the status "${status}"; check which stage wrote it`)
   }
-  const key = header === null ? undefined : await keys.get(tenant, job)
-  const webhookUrl = header === null || key === undefined
-    ? ''
-    : openHeader(key, { tenant, job }, header).webhookUrl
-  return { event: { tenant, job, type }, atMs: endedAt, webhookUrl }
+  const end = { event: { tenant, job, type }, atMs: endedAt, webhookUrl: '' }
+  if (header === null) return end
+  const key = await keys.get(tenant, job)
+  if (key === undefined) return end
+  return { ...end, webhookUrl: openHeader(key, { tenant, job }, header).webhookUrl }
 }
 
 /** Wires the stage and the workers beside it, and starts both. */
@@ -116,11 +115,11 @@ async function startDeliver (
   context.onStop(() => workers.stop())
   const stage = createDeliverStage({
     ...deps,
-    subscriptions: createSubscriptions(connected.state),
+    subscriptions: createOrganizations(connected.state).subscriptions,
     wake: () => workers.wake(),
     batch: config.DELIVER_BATCH_MESSAGES,
   })
-  const messageCodec = createMessageCodec({ codec: connected.codec, keys })
+  const messageCodec = createMessageCodec({ codec: connected.codec })
   const subscriptions = listSubscriptions('deliver')
   const running = await runStage(stage, { ...connected, messageCodec, subscriptions })
   return { ready: () => workers.isReady && running.ready(), stop: running.stop }
@@ -142,8 +141,7 @@ function workersDeps (config: DeliverConfig, connected: Connected): WorkersDeps 
   return {
     deliveries: createDeliveries(state),
     history: createDeliveryHistory(clickhouse, recordMac),
-    findJob: async (tenant, job) =>
-      await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
+    findJob: (tenant, job) => findJob({ store, archive }, tenant, job),
     keys,
     secrets: createWebhookSecrets(secured),
     signingKeys: createWebhookSigningKeys(secured),

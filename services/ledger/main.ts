@@ -34,7 +34,6 @@ import { run, type Running, type ServiceContext } from '../runtime/platform/run.
 import { listSubscriptions, topicName } from '../runtime/platform/topics.ts'
 import { type Lane, type ReadsOf, topology } from '../topology.ts'
 import { createDeliveryHistory } from '../webhooks/deliveries.ts'
-import { createSubscriptions } from '../webhooks/endpoints.ts'
 import { ledgerConfig, type LedgerConfig } from './config.ts'
 import { createCachedErasure, startErasing } from './erase-jobs.ts'
 import { createHeadTarget, startHeadExport } from './head-export.ts'
@@ -45,6 +44,7 @@ import {
 import { readReserveTerms } from './rebuild-jobs.ts'
 import { createRecoveryStore } from './recovery-store.ts'
 import { createBacklog, Owners, Takeover, type TakeoverDeps } from './takeover.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
 
 type Append<T> = { readonly append: (items: readonly T[]) => Promise<unknown> }
 
@@ -334,7 +334,7 @@ function leaderDeps (
       mac: createMessageMac(config, reportForged(connected)),
     }),
     history: createDeliveryHistory(clickhouse, recordMac),
-    subscriptions: createSubscriptions(redis),
+    subscriptions: createOrganizations(redis).subscriptions,
     // Without retries: the leader asks again at its next check.
     deliverLags: () => readOffsets(DELIVER_GROUPS),
     // Unique per process, as two processes may be configured with the same name.

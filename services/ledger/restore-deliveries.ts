@@ -1,4 +1,4 @@
-import { findReceivers, type Subscriptions } from '../webhooks/endpoints.ts'
+import { findReceivers } from '../webhooks/endpoints.ts'
 import type { Emitter } from '../runtime/engine/stage.ts'
 import {
   DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY, type DeliveryHistory,
@@ -13,9 +13,10 @@ import { toSettled } from '../jobs/results/finish-job.ts'
 import type { GroupLag } from '../runtime/kafka/admin.ts'
 import { partitionName } from '../runtime/kafka/bus.ts'
 import { orIfUnavailable } from '../runtime/platform/errors.ts'
+import type { Organizations } from '../accounts/organizations.ts'
 
 export type RepublishDeps = {
-  readonly subscriptions: Subscriptions
+  readonly subscriptions: Organizations['subscriptions']
   readonly history: Pick<DeliveryHistory, 'listAll'>
   readonly emitter: Pick<Emitter, 'emit'>
 }
@@ -178,7 +179,8 @@ async function withOpenDeliveries (
 
 /** The deliveries of the end of a job, by id: to its own receiver, and to subscribed endpoints. */
 async function expectedDeliveries (
-  subscriptions: Subscriptions, { id, tenant, status, header, feed, endedAtMs }: Job
+  subscriptions: Organizations['subscriptions'],
+  { id, tenant, status, header, feed, endedAtMs }: Job
 ): Promise<readonly string[]> {
   const type = findEventType(status)
   if (type === undefined) return []

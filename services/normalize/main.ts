@@ -128,9 +128,8 @@ async function startNormalize (
   })
   const messageCodec = createJobMessageCodec(deps, config)
   const subscriptions = listSubscriptions('normalize', { lanes: config.LANES })
-  const { cachedPolicy } = createOrganizations(deps.state)
-  const readWeight = (tenant: string) => cachedPolicy(tenant).weight
-  return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf: readWeight })
+  const { cachedWeight } = createOrganizations(deps.state)
+  return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf: cachedWeight })
 }
 
 export const normalizeService = { config: normalizeConfig, start: startNormalize }

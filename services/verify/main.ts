@@ -142,9 +142,10 @@ async function startVerify (
     ...verifyDeps(config, { ...connected, onStop: context.onStop }, { domains, lists }),
     findListedDomains: domains && createFindListedDomains(domains, contactLists),
   })
-  const { cachedPolicy } = createOrganizations(connected.state)
-  const readWeight = (tenant: string) => cachedPolicy(tenant).weight
-  return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf: readWeight })
+  const { cachedWeight } = createOrganizations(connected.state)
+  return await runStage(stage, {
+    ...connected, messageCodec, subscriptions, weightOf: cachedWeight,
+  })
 }
 
 /** Resolvers may take longer; then the rows of the domain wait. */

@@ -6,10 +6,8 @@ import {
   type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, organizationRecord, type Wrapped,
   wrappedFields,
 } from '../accounts/records.ts'
-import {
-  type EventSubscription, subscriptionsField, subscriptionsIn,
-} from '../accounts/organizations.ts'
-import { isSampleTenant, type Mode, MODES, parseTenant, tenantOf } from '../accounts/tenant.ts'
+import { type EventSubscription, subscriptionsField } from '../accounts/organizations.ts'
+import { type Mode, MODES, parseTenant, tenantOf } from '../accounts/tenant.ts'
 import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { type Sleep, sleep as realSleep } from '../runtime/platform/retry.ts'
@@ -71,7 +69,7 @@ export function createWebhookEndpoints (
 ) {
   const records = createAccountRecords(redis)
   const read = (tenant: string) => readList(records, keys, tenant)
-  const recent = cachedReads(read, { max: CACHED_TENANTS, now })
+  const recent = cacheReads(read, now)
   const edit = createEdit({ records, keys, sleep })
   const replace = (tenant: string, id: string, change: (old: WebhookEndpoint) => object) =>
     edit(tenant, list => {
@@ -145,19 +143,21 @@ const formerSecrets = (
 ): readonly FormerSecret[] =>
   [{ secret: secretBefore, untilMs: secretBeforeUntilMs }, ...earlierSecrets]
 
-/** The same reads; a result is used for as long as an account may be, from before its read on. */
-function cachedReads<T> (
-  read: (name: string) => Promise<T>,
-  { max, now }: { readonly max: number, readonly now: () => number }
-): (name: string) => Promise<T> {
-  const results = new LRUCache<string, { readonly readAtMs: number, readonly result: T }>({ max })
-  return async name => {
-    let cached = results.get(name)
+type ReadEndpoints = (tenant: string) => Promise<{ readonly list: List }>
+
+/** The same reads; a list is used for as long as an account may be, from before its read on. */
+function cacheReads (read: ReadEndpoints, now: () => number): ReadEndpoints {
+  const lists = new LRUCache<string, { readonly readAtMs: number, readonly list: List }>({
+    max: CACHED_TENANTS,
+  })
+  return async tenant => {
+    let cached = lists.get(tenant)
     if (cached === undefined || now() - cached.readAtMs >= ACCOUNTS_CACHE_MS) {
-      cached = { readAtMs: now(), result: await read(name) }
-      results.set(name, cached)
+      const readAtMs = now()
+      cached = { readAtMs, list: (await read(tenant)).list }
+      lists.set(tenant, cached)
     }
-    return cached.result
+    return cached
   }
 }
 
@@ -217,24 +217,4 @@ export function findReceivers (
 ): readonly string[] {
   return subscriptions.filter(({ endpoint, events }) => events.includes(type) &&
     timeOfId(endpoint) <= atMs).map(({ endpoint }) => endpoint)
-}
-
-export type Subscriptions = ReturnType<typeof createSubscriptions>
-
-const CACHED_SUBSCRIBERS = 10_000
-
-/**
- * The subscriptions of each tenant, at most a second old; samples have no events.
- * @throws AccountsRecoveringError while a change of the organization may be missing in Redis.
- */
-export function createSubscriptions (redis: RedisClient, now: () => number = Date.now) {
-  const read = cachedReads(createAccountRecords(redis).readCurrent, {
-    max: CACHED_SUBSCRIBERS, now,
-  })
-  return async (tenant: string): Promise<readonly EventSubscription[]> => {
-    if (isSampleTenant(tenant)) return []
-    const { orgId, mode } = parseTenant(tenant)
-    const record = await read(organizationRecord(orgId))
-    return subscriptionsIn(record?.fields[subscriptionsField(mode)])
-  }
 }

@@ -34,7 +34,7 @@ describe('an organization', () => {
     await organizations.markErased(id)
     expect(await organizations.isErased(id)).toBe(true)
     nowMs += 1_000
-    expect([await elsewhere.isErased(id), elsewhere.cachedPolicy(`${id}.live`)])
+    expect([await elsewhere.isErased(id), elsewhere.cachedOrgPolicy(id)])
       .toEqual([true, DEFAULT_POLICY])
     await organizations.markErased(id)
     expect(await organizations.find(id)).toMatchObject({ erasedAtMs: createdAtMs })
@@ -56,9 +56,9 @@ describe('an organization', () => {
   it('is known at once where that is needed, as far as it was read', async () => {
     const { id } = await organizations.create('Example')
     await organizations.setPolicy(id, { gets: 5 })
-    expect(organizations.cachedPolicy(`${id}.live`)).toEqual(DEFAULT_POLICY)
+    expect(organizations.cachedOrgPolicy(id)).toEqual(DEFAULT_POLICY)
     await vi.waitFor(() =>
-      expect(organizations.cachedPolicy(`${id}.live`)).toEqual({ ...DEFAULT_POLICY, gets: 5 }))
+      expect(organizations.cachedOrgPolicy(id)).toEqual({ ...DEFAULT_POLICY, gets: 5 }))
   })
 
   it.each([
