@@ -64,7 +64,7 @@ async function runRestore (
     onFatal: () => {},
   })
   const codec = createCodec(registrySource(settings))
-  const messageCodec = createMessageCodec({ codec, keys: { get: async () => undefined } })
+  const messageCodec = createMessageCodec({ codec })
   const producer = bus.producer('journal')
   const mac = createRecordMac(settings)
   const line = createProgressLine<Progress>(errors, {

@@ -8,8 +8,7 @@ import { deriveHeaderKey, JobKeyLostError, type JobKeys } from '../jobs/job-keys
 import { jobBody } from '../jobs/job-view.ts'
 import type { JobWait } from '../jobs/job-waiter.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'
-import { findUnfinishedRows } from '../jobs/job-record.ts'
-import { type JobHeader, openHeader } from '../jobs/message-codec.ts'
+import { type JobHeader, NO_HEADER, openHeader } from '../jobs/message-codec.ts'
 import type { Archive } from '../jobs/results/archive.ts'
 import { listJsonFields } from '../jobs/results/columns.ts'
 import { unpackInlineResults } from '../jobs/results/result-blocks.ts'
@@ -18,6 +17,7 @@ import { SMALL_LANE_ROWS } from '../topology.ts'
 import { type ApiError, ApiException } from './errors.ts'
 import type { IngestDeps } from './deps.ts'
 import { createRowShape } from './results-response.ts'
+import { hasAllRows } from '../jobs/job-record.ts'
 
 /** The format of job ids. */
 export const JOB_ID = new RegExp(JOB_ID_PATTERN)
@@ -112,8 +112,7 @@ export async function findStoredResults (
 ): Promise<JobWithManifest | undefined> {
   const recorded = await store.readWithManifest(tenant, job)
   const isWhole = recorded?.job.ended === true &&
-    findUnfinishedRows(recorded.job.preflight.totalRows, recorded.manifest)
-      .every(byte => byte === 0)
+    hasAllRows(recorded.job.preflight.totalRows, recorded.manifest)
   return isWhole ? recorded : await archive.find(tenant, job)
 }
 
@@ -295,7 +294,7 @@ export async function jobBodies (
 
 /** The body of an erased job, whose metadata is gone. */
 export function erasedBody (job: Job, erasure: JobErasure): JobBody {
-  return jobBody(job, { metadata: {}, webhookUrl: '' }, { erasure })
+  return jobBody(job, NO_HEADER, { erasure })
 }
 
 /** Jobs read at a time, so that a tenant with thousands of open jobs does not block others. */
@@ -325,6 +324,6 @@ export async function openJobHeader (keys: JobKeys, job: Job): Promise<JobHeader
       if (!(error instanceof JobKeyLostError)) throw error
     })
   return key === undefined
-    ? { metadata: {}, webhookUrl: '' }
+    ? NO_HEADER
     : openHeader(deriveHeaderKey(key), { tenant: job.tenant, job: job.id }, job.header)
 }

@@ -28,6 +28,7 @@ import {
 } from '../jobs/results/provisional.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobWithManifest } from '../jobs/store.ts'
+import { NO_HEADER } from '../jobs/message-codec.ts'
 
 /** Formats of the results by media type; the first one is the default. */
 export const RESULT_TYPES = {
@@ -131,9 +132,6 @@ export async function sendResults (
   const isPlain = coding === undefined || request.method === 'HEAD'
   return reply.send(isPlain ? rows : zipped(rows, coding))
 }
-
-/** A summary has no labels, so the header of the job stays sealed. */
-const NO_HEADER = { metadata: {}, webhookUrl: '' }
 
 async function fileStream (
   deps: IngestDeps, { job, manifest }: JobWithManifest,

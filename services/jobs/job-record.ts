@@ -8,6 +8,7 @@ import {
   type Preflight, type QuoteSample, type Refusal, type VerdictCounts, type WaitingBatch,
   type WaitingRows,
 } from './job.ts'
+import { fullBitmap, indexes, remove } from '../runtime/platform/bitmap.ts'
 
 /** Redis keys of a job; they share a hash tag with the wallet, so that one script can use both. */
 export const jobRedisKeys = (tenant: string, job: string) => ({
@@ -335,14 +336,14 @@ function unpackEntry (
  * Bitmap of all rows of a job, least significant bit first: rows that no manifest entry has won.
  */
 export function findUnfinishedRows (totalRows: number, manifest: readonly ManifestEntry[]): Buffer {
-  const open = Buffer.alloc(Math.ceil(totalRows / 8))
-  for (let row = 0; row < totalRows; row += 1) open[row >> 3]! |= 1 << (row & 7)
+  const open = fullBitmap(totalRows)
   for (const { won, firstRow } of manifest) {
-    for (let index = 0; index < won.length * 8; index += 1) {
-      if ((won[index >> 3]! & (1 << (index & 7))) === 0) continue
-      const row = firstRow + index
-      open[row >> 3]! &= ~(1 << (row & 7))
-    }
+    for (const index of indexes(won)) remove(open, firstRow + index)
   }
   return open
+}
+
+/** Whether manifest entries have won all rows of a job: those of one without its key have not. */
+export function hasAllRows (totalRows: number, manifest: readonly ManifestEntry[]): boolean {
+  return findUnfinishedRows(totalRows, manifest).every(byte => byte === 0)
 }

@@ -8,7 +8,7 @@ import type { Decoded, Emission, Incoming, MessageCodec } from '../runtime/engin
 import type { OutgoingMessage, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { emptyBitmap, fullBitmap, set } from '../runtime/platform/bitmap.ts'
-import { isOutageOrFatal } from '../runtime/platform/errors.ts'
+import { FatalError, isOutageOrFatal } from '../runtime/platform/errors.ts'
 import { logicalTopic, messageKey, topicName } from '../runtime/platform/topics.ts'
 import type { TopicName } from '../topology.ts'
 import type { RootKeySettings } from '../accounts/connect-organization-keys.ts'
@@ -28,7 +28,11 @@ type RowsValue = {
   readonly totalRows: number
 }
 type SealedValue = RowsValue & { readonly rowsSchema: number, readonly sealed: Buffer }
-type MessageCodecOptions = { readonly codec: Codec, readonly keys: JobKeys }
+type MessageCodecOptions = {
+  readonly codec: Codec
+  /** The data keys of jobs; left out where no topic with rows is read or written. */
+  readonly keys?: JobKeys
+}
 
 /**
  * Encodes the messages of a job: a readable Avro envelope, and rows that are sealed under the data
@@ -78,7 +82,7 @@ async function decodeSealedValue (
     readonly topic: RowsTopic, readonly value: SealedValue, readonly raw: RawMessage,
   }
 ): Promise<Decoded> {
-  const key = await keys.get(value.tenant, value.job)
+  const key = await requireKeys(keys, topic).get(value.tenant, value.job)
   if (key === undefined) return { kind: 'skip', why: 'no_key' }
   const binding = buildBinding(topic, value, value.rowsSchema)
   const compact = { ...value, sealed: withinMessage(raw, value.sealed) }
@@ -116,7 +120,7 @@ async function encode (
     return { ...message, value: await codec.encode(`${topic}-value`, value), headers }
   }
   const rowsValue = value as RowsValue
-  const key = await keys.get(rowsValue.tenant, rowsValue.job)
+  const key = await requireKeys(keys, topic).get(rowsValue.tenant, rowsValue.job)
   if (key === undefined) {
     throw new JobKeyLostError(
       `the data key of job ${rowsValue.job} is missing: its rows cannot be sealed`)
@@ -129,6 +133,11 @@ async function encode (
     value: await codec.encode(`${topic}-value`, envelope),
     headers: buildHeaders(emission, rowsValue),
   }
+}
+
+function requireKeys (keys: JobKeys | undefined, topic: RowsTopic): JobKeys {
+  if (keys !== undefined) return keys
+  throw new FatalError(`${topic} has sealed rows, but this process has no keys of jobs`)
 }
 
 function buildBinding (topic: RowsTopic, value: RowsValue, rowsSchema: number): RowsBinding {
@@ -257,6 +266,9 @@ export type JobHeader = {
   readonly options?: readonly string[]
 }
 
+/** Of a job without labels and webhook, or whose header cannot be read any more. */
+export const NO_HEADER: JobHeader = { metadata: {}, webhookUrl: '' }
+
 /** Seals the header under `deriveHeaderKey` the data key; returns no bytes for an empty one. */
 export function sealHeader (
   headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
@@ -278,7 +290,7 @@ export function sealHeader (
 export function openHeader (
   headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, sealed: Buffer
 ): JobHeader {
-  if (sealed.length === 0) return { metadata: {}, webhookUrl: '' }
+  if (sealed.length === 0) return NO_HEADER
   const packed = openSealed(headerKey, headerAad(headerKey, owner), sealed)
   return JSON.parse(unpack(packed).toString('utf8')) as JobHeader
 }

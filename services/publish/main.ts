@@ -6,7 +6,7 @@ import {
 import { connectJobKeys, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import { type ArchivedJob, createArchive } from '../jobs/results/archive.ts'
+import { type ArchivedJob, createArchive, findJob } from '../jobs/results/archive.ts'
 import { listColumns } from '../jobs/results/columns.ts'
 import {
   connectPartnerResults, feedCells, type PartnerResults,
@@ -331,8 +331,7 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
   return {
     partners,
     isDeleted,
-    findJob: async (tenant, job) =>
-      await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
+    findJob: (tenant, job) => findJob({ store, archive }, tenant, job),
     findArchived: archive.find,
     results: createResults({ blocks: createResultBlocks(clickhouse), codec, keys }),
     progress: createPublishProgress(state),
@@ -356,7 +355,7 @@ async function startPublish (
   const keys = connectJobKeys(
     connected, config, { part: 'results', findClosed: closedKeys(connected) })
   const stage = createPublishStage(publishDeps(config, { ...connected, keys }))
-  const messageCodec = createMessageCodec({ codec: connected.codec, keys })
+  const messageCodec = createMessageCodec({ codec: connected.codec })
   return await runStage(stage, {
     ...connected, messageCodec, subscriptions: listSubscriptions('publish'),
   })

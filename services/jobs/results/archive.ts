@@ -10,6 +10,7 @@ import type { RecordMac, SignedRecord } from '../../runtime/crypto/mac.ts'
 import { insertDivided, streamRows } from '../../runtime/platform/clickhouse.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
 import { eventLoop } from '../../runtime/platform/limits.ts'
+import type { JobStore } from '../store.ts'
 
 /** A job that has ended, with the manifest of its result blocks. */
 export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
@@ -126,6 +127,15 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     list: async (...of) => (await page(RECORD, ...of)).map(({ job }) => job),
     listWithManifest: (...of) => page(WITH_MANIFEST, ...of),
   }
+}
+
+/** A job, from Redis, or from the archive once Redis has forgotten it. */
+export async function findJob (
+  { store, archive }: {
+    readonly store: Pick<JobStore, 'read'>, readonly archive: Pick<Archive, 'find'>
+  }, tenant: string, job: string
+): Promise<Job | undefined> {
+  return await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job
 }
 
 /** Returns each job once, in the order of the rows, which are grouped by job. */

@@ -3,7 +3,6 @@ import { LRUCache } from 'lru-cache'
 import type { CompletedRows } from '../../../schemas/types.ts'
 import { has, indexes } from '../../runtime/platform/bitmap.ts'
 import type { Job, ManifestEntry } from '../job.ts'
-import { findUnfinishedRows } from '../job-record.ts'
 import { listRowFields } from './columns.ts'
 import {
   type ChunkPlan, createCellReader, createRepeater, mergeBlocks, type OpenBlock, planChunks,
@@ -13,6 +12,7 @@ import {
   type RowOptions, type Rows, byDigest, LostResultsError, MissingResultsError, openEntries,
   readAhead, readBlocks, type ReadingDeps, undefinedIfLost,
 } from './results.ts'
+import { hasAllRows } from '../job-record.ts'
 
 /**
  * Where a reader of a running job stands. Each row has a step with which it is complete, see
@@ -136,8 +136,7 @@ export class ProvisionalResults {
   async open (position: Position, options: RowOptions = {}): Promise<ProvisionalRead> {
     const { job, blocks, after } = position
     const { keys } = this.#deps
-    const isLost = job.ended &&
-      findUnfinishedRows(job.preflight.totalRows, blocks).some(byte => byte !== 0)
+    const isLost = job.ended && !hasAllRows(job.preflight.totalRows, blocks)
     const [key, steps] = await Promise.all([
       keys.get(job.tenant, job.id).catch(undefinedIfLost), this.#countStored(position),
     ])

@@ -6,7 +6,6 @@ import { eventLoop } from '../../runtime/platform/limits.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import type { Job, ManifestEntry } from '../job.ts'
 import { JobKeyLostError, type JobKeys } from '../job-keys.ts'
-import { findUnfinishedRows } from '../job-record.ts'
 import { unsealRows } from '../message-codec.ts'
 import { listRowFields } from './columns.ts'
 import { createCsv, csvHeader, csvLine, type CsvOptions } from './csv.ts'
@@ -15,6 +14,7 @@ import {
   mergeChunk, type MergedChunk, type OpenBlock, planJob, type ReadChunk, referenceAt, ResultsError,
 } from './merge.ts'
 import { type ResultBlocks, type StoredBlock, withInlineResults } from './result-blocks.ts'
+import { hasAllRows } from '../job-record.ts'
 
 /** Cells of some rows, in order, by the fields of the job's service. */
 export type Rows = readonly (readonly string[])[]
@@ -158,7 +158,7 @@ async function openChunks (
   }
 ): Promise<AsyncIterable<ReadChunk>> {
   // A job that ended without its key has rows without a block.
-  if (findUnfinishedRows(job.preflight.totalRows, manifest).some(byte => byte !== 0)) {
+  if (!hasAllRows(job.preflight.totalRows, manifest)) {
     throw new LostResultsError(`job ${job.id} ended without the key of its results`)
   }
   const plan = planJob(manifest, {

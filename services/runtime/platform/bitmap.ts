@@ -16,6 +16,11 @@ export function set (bitmap: Buffer, index: number): void {
   bitmap[index >> 3] = (bitmap[index >> 3] ?? 0) | (1 << (index & 7))
 }
 
+/** Removes a number in place; one outside the bitmap is not in the set. */
+export function remove (bitmap: Buffer, index: number): void {
+  bitmap[index >> 3] = (bitmap[index >> 3] ?? 0) & ~(1 << (index & 7))
+}
+
 /** Whether the number is in the set; false for numbers outside the bitmap. */
 export function has (bitmap: Buffer, index: number): boolean {
   return ((bitmap[index >> 3] ?? 0) & (1 << (index & 7))) !== 0

@@ -6,7 +6,7 @@ import {
   toBoundBytes, createMessageCodec, openHeader, sealHeader,
 } from '../../../services/jobs/message-codec.ts'
 import type { OutgoingMessage, RawMessage } from '../../../services/runtime/kafka/bus.ts'
-import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
@@ -187,6 +187,13 @@ describe('what is no message', () => {
   it('is skipped when its job has no key any more', async () => {
     expect(await messageCodec.decode(await tampered(submitted, { job: 'job_gone' })))
       .toEqual({ kind: 'skip', why: 'no_key' })
+  })
+
+  it('stops a process that has no keys of jobs at all', async () => {
+    const raw = rawOf(await messageCodec.encode(submitted))
+    const keyless = createMessageCodec({ codec })
+    await expect(keyless.decode(raw)).rejects.toThrow(FatalError)
+    await expect(keyless.encode(submitted)).rejects.toThrow('rows.submitted has sealed rows')
   })
 
   it('is dead when a running job lost its key, and retried when the store is away', async () => {
