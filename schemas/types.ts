@@ -492,7 +492,7 @@ export type Snapshot = {
   readonly seq: number
   /** Time of that entry. */
   readonly at: number
-  /** Available balance after that entry. */
+  /** Available balance after that entry; -1 in a snapshot that covers nothing, as the journal lacks entries or contradicts itself. A recovery then reads all of it. */
   readonly availableMicros: number
   /** Reserved balance after that entry. */
   readonly reservedMicros: number
@@ -504,7 +504,7 @@ export type Snapshot = {
   readonly open: readonly { readonly job: string, readonly seq: number, readonly at: number, readonly amountMicros: number }[]
   /** The newest top-ups and adjustments, oldest first. If there are older ones, the first stands for them and has no id. */
   readonly posted: readonly { readonly id: string, readonly seq: number, readonly amountMicros: number }[]
-  /** For each partition of the journal the offset where reading resumes; earlier snapshots include everything before it. */
+  /** For each partition of the journal the offset where reading resumes; earlier snapshots include everything before it, except for tenants whose snapshot covers nothing. */
   readonly from: readonly number[]
 }
 

@@ -57,14 +57,24 @@ export type JournalState = {
   endedOpen: ReadonlySet<string>
   /** Entries of jobs that ended before the snapshot, until both entries of a job are read. */
   beforeSnapshot: ReadonlyMap<string, Partial<EndedEntries>>
-  /** Entries after a gap, by seq. */
-  afterGap: ReadonlyMap<number, Journal>
+  /** Entries after a gap, by seq, in the order in which they were read. */
+  afterGap: ReadonlyMap<number, EntryAfterGap>
   /** Contradictions that are not resolved: two entries with one seq, balances not adding up. */
   faults: ReadonlySet<string>
   /** Entries whose seq another one has, by content, as long as that is not resolved. */
   contradicting: ReadonlyMap<string, Journal>
   readonly counted: CountedMovements | undefined
   readonly recent: Recent
+}
+
+/** `position`: where the topic has it, unless it was read from an outbox. */
+type EntryAfterGap = { readonly entry: Journal, readonly position?: Position | undefined }
+
+/** A message of the topic; `writtenMs` is its timestamp. */
+type Position = {
+  readonly partition: number
+  readonly offset: bigint
+  readonly writtenMs: number
 }
 
 /** Of a journal that contradicts itself; others need less memory. */
@@ -145,7 +155,7 @@ const addFault = (journal: JournalState, fault: string) => {
  * first one has it; a different content is a fault, which a later entry may resolve.
  */
 function applyEntry (
-  journal: JournalState, entry: Journal, retention: JournalRetention
+  journal: JournalState, entry: Journal, retention: JournalRetention, position?: Position
 ): void {
   if (entry.seq <= journal.base) return applyCovered(journal, entry, retention)
   if (entry.seq <= journal.seq) {
@@ -156,13 +166,13 @@ function applyEntry (
     if (isAnother) addContradicting(journal, entry, retention)
     return
   }
-  const other = journal.afterGap.get(entry.seq)
-  if (other === undefined) journal.afterGap = put(journal.afterGap, entry.seq, entry)
+  const other = journal.afterGap.get(entry.seq)?.entry
+  if (other === undefined) journal.afterGap = put(journal.afterGap, entry.seq, { entry, position })
   else if (toContent(other) !== toContent(entry)) addContradicting(journal, entry, retention)
   for (let next = journal.afterGap.get(journal.seq + 1); next !== undefined;
     next = journal.afterGap.get(journal.seq + 1)) {
-    journal.afterGap = without(journal.afterGap, next.seq)
-    advance(journal, next, retention)
+    journal.afterGap = without(journal.afterGap, next.entry.seq)
+    advance(journal, next.entry, retention)
   }
 }
 
@@ -297,7 +307,8 @@ export function withEntriesAfterGap (
 ): Pick<JournalState, 'open' | 'ended'> {
   if (afterGap.size === 0) return { open, ended }
   const all = { open: new Map(open), ended: new Map(ended) }
-  for (const entry of [...afterGap.values()].toSorted((a, b) => a.seq - b.seq)) {
+  const entries = [...afterGap.values()].map(({ entry }) => entry)
+  for (const entry of entries.toSorted((a, b) => a.seq - b.seq)) {
     const { job } = entry
     const reservation = all.open.get(job)
     if (entry.type === 'reserve') all.open.set(job, toReservation(entry))
@@ -338,7 +349,7 @@ export type TrackedJournal = {
 
 type JournalReading = ReadLimits & {
   /** Called before entries of these tenants are applied. */
-  readonly onTenants: (tenants: ReadonlySet<string>) => Promise<void>
+  readonly onTenants?: (tenants: ReadonlySet<string>) => Promise<void>
   /** Entries of a tenant that is not tracked are skipped. */
   readonly trackedOf: (tenant: string) => TrackedJournal | undefined
   /** Called after entries of these tenants were applied; may remove ended jobs from memory. */
@@ -346,42 +357,31 @@ type JournalReading = ReadLimits & {
   readonly signal: AbortSignal
 }
 
-type Position = { readonly partition: number, readonly offset: bigint }
-
 /**
- * Reads the journal, or a part of it, to its current end, and applies the entries to the state of
- * their tenants. Memory does not grow with its length. Returns the positions to continue from: the
- * first entry after a gap, or else the end.
+ * Reads the journal, or a part of it, to its current end, which it returns, and applies the entries
+ * to the state of their tenants. Memory does not grow with its length.
  * @throws InfrastructureError when it cannot be read to its end.
  */
 export async function readJournal (
   { reader, codec }: JournalDeps,
   { onTenants, trackedOf, onApplied, signal, ...limits }: JournalReading
 ): Promise<PartitionOffsets> {
-  const gaps = new Map<string, Position>()
-  const ends = await reader.read(topicName('wallet.journal'), async messages => {
-    const entries: (Position & { readonly entry: Journal })[] = []
-    for (const { value, partition, offset } of messages) {
+  return await reader.read(topicName('wallet.journal'), async messages => {
+    const entries: { readonly entry: Journal, readonly position: Position }[] = []
+    for (const { value, partition, offset, timestampMs } of messages) {
       if (value === null) continue
       const entry = await codec.decode('wallet.journal', value) as Journal
-      entries.push({ entry, partition, offset })
+      entries.push({ entry, position: { partition, offset, writtenMs: timestampMs } })
     }
     const tenants = new Set(entries.map(({ entry: { tenant } }) => tenant))
-    await onTenants(tenants)
-    for (const { entry, ...position } of entries) {
+    await onTenants?.(tenants)
+    for (const { entry, position } of entries) {
       const tracked = trackedOf(entry.tenant)
       if (tracked === undefined) continue
-      applyEntry(tracked.journal, entry, tracked.retention)
-      if (tracked.journal.afterGap.size === 0) gaps.delete(entry.tenant)
-      else if (!gaps.has(entry.tenant)) gaps.set(entry.tenant, position)
+      applyEntry(tracked.journal, entry, tracked.retention, position)
     }
     await onApplied?.(tenants)
   }, { ...limits, signal })
-  const positions = new Map(ends)
-  for (const { partition, offset } of gaps.values()) {
-    if (offset < (positions.get(partition) ?? 0n)) positions.set(partition, offset)
-  }
-  return positions
 }
 
 /**
@@ -490,7 +490,8 @@ function fillGaps (journal: JournalState, retention: JournalRetention): readonly
 
 function gapFaults ({ afterGap, seq }: JournalState): readonly string[] {
   if (afterGap.size === 0) return []
-  const first = Math.min(...afterGap.keys())
+  // A tenant that lost an entry long ago may have more behind it than a call has arguments.
+  const first = [...afterGap.keys()].reduce((lowest, number) => Math.min(lowest, number))
   return [`entries ${seq + 1} to ${first - 1} are missing before entry ${first}`]
 }
 
@@ -539,7 +540,7 @@ type Movement = Pick<Journal, 'entryId' | 'type' | 'job' | 'amountMicros' | 'cha
  */
 function missingEntry (journal: JournalState): Journal | undefined {
   const seq = journal.seq + 1
-  const next = journal.afterGap.get(seq + 1)
+  const next = journal.afterGap.get(seq + 1)?.entry
   if (next === undefined) return undefined
   const before = subtract(next, post(ZERO_AMOUNTS, next))
   const movement = missingMovement(journal, seq, subtract(before, journal.amounts))
@@ -604,7 +605,8 @@ export function snapshotIn (
 
 /**
  * Reads the snapshots from their topic. Each names the positions that all snapshots before it
- * cover, so a ledger that crashes while it writes some leaves the earlier positions valid.
+ * cover, so a ledger that crashes while it writes some leaves the earlier positions valid. Of a
+ * tenant the highest number counts, as a leader that was succeeded may write after its successor.
  * @throws InfrastructureError when the topic cannot be read.
  */
 export async function readSnapshots (
@@ -617,7 +619,7 @@ export async function readSnapshots (
       if (value === null) continue
       const snapshot = await codec.decode('wallet.snapshots', value) as Snapshot
       const earlier = snapshotIn({ byTenant }, snapshot.tenant)
-      if (earlier === undefined || earlier.seq < snapshot.seq) {
+      if (earlier === undefined || earlier.seq <= snapshot.seq) {
         byTenant.set(snapshot.tenant, JSON.stringify(snapshot))
       }
       for (const [partition, offset] of snapshot.from.entries()) {
@@ -638,14 +640,26 @@ const MAX_POSTED_BYTES = 300_000
 const ITEM_BYTES = 24
 /** In place of older top-ups in a snapshot. */
 const LEFT_OUT: Snapshot['posted'][number] = { id: '', seq: 0, amountMicros: 0 }
+/**
+ * The balances of a snapshot that covers nothing. They fit no wallet, so a release that does not
+ * know such snapshots compares the tenant with the whole journal as well.
+ */
+const NO_BALANCES: Amounts = { ...ZERO_AMOUNTS, availableMicros: -1 }
+/**
+ * An entry that is missing for longer is taken for lost. The takeover ships those of a stage that
+ * has stopped after five minutes.
+ */
+const MAX_GAP_MS = 900_000
 const RETAIN_NOTHING: JournalRetention = {
   seq: Number.MAX_SAFE_INTEGER, openJobs: new Set(), sinceMs: Infinity,
 }
 
 /**
  * Reads the journal since the base and writes a snapshot of every tenant with new entries. Repeats
- * one of them with the new positions, which commits all of them. Returns the next base. A
- * journal that contradicts itself gets no snapshot, so that a recovery reads all of it. A snapshot
+ * one of them with the new positions, which commits all of them. Returns the next base. The
+ * positions wait a while for an entry that is missing. After that, or if a journal contradicts
+ * itself, its snapshot covers nothing, so that one tenant holds back no other; a recovery compares
+ * it with its whole journal, and then writes a snapshot that the next rounds continue. A snapshot
  * that is too large for the topic stays in memory, and until it has become smaller, the positions
  * in the topic do not pass the entries that it covers.
  */
@@ -654,22 +668,29 @@ export async function takeSnapshots (
 ): Promise<Base> {
   const journals = new Map<string, JournalState>()
   const recent: Recent = new Map()
-  const from = await readJournal(deps, {
+  const nowMs = deps.clock.now()
+  let skipped: string | undefined
+  const ends = await readJournal(deps, {
     from: base.from,
-    untilMs: deps.clock.now() - deps.snapshotBehindMs,
+    untilMs: nowMs - deps.snapshotBehindMs,
     signal,
-    onTenants: async tenants => {
-      for (const tenant of tenants) {
-        if (journals.has(tenant)) continue
-        journals.set(tenant, createJournalState(RETAIN_NOTHING, snapshotIn(base, tenant), recent))
-      }
-    },
     trackedOf: tenant => {
-      const journal = journals.get(tenant)
-      return journal && { journal, retention: RETAIN_NOTHING }
+      let journal = journals.get(tenant)
+      if (journal === undefined) {
+        const snapshot = snapshotIn(base, tenant)
+        if (snapshot !== undefined && coversNothing(snapshot)) {
+          skipped = base.byTenant.get(tenant)
+          return undefined
+        }
+        journal = createJournalState(RETAIN_NOTHING, snapshot, recent)
+        journals.set(tenant, journal)
+      }
+      return { journal, retention: RETAIN_NOTHING }
     },
   })
-  const { written, tooLarge } = await writeSnapshots(deps, journals, committedFrom(base))
+  const lostBeforeMs = nowMs - MAX_GAP_MS
+  const { written, tooLarge } =
+    await writeSnapshots(deps, journals, { from: committedFrom(base), lostBeforeMs })
   const unwritten = new Map([...base.unwritten].filter(([tenant]) => !written.has(tenant)))
   for (const tenant of tooLarge.keys()) {
     if (unwritten.has(tenant)) continue
@@ -678,12 +699,31 @@ export async function takeSnapshots (
       'topic wallet.snapshots: until it has fewer open jobs, a recovery reads more of the journal')
   }
   const byTenant = new Map([...base.byTenant, ...written, ...tooLarge])
+  const from = new Map(ends)
+  for (const journal of journals.values()) {
+    const position = firstAfterGap(journal)
+    if (position === undefined || isBroken(journal, lostBeforeMs)) continue
+    const { partition, offset } = position
+    if (offset < (from.get(partition) ?? 0n)) from.set(partition, offset)
+  }
   const next = { byTenant, from, unwritten }
-  const [repeated] = written.values()
+  const [repeated = skipped] = written.values()
   if (repeated !== undefined) {
     await emitAll(deps, [{ ...JSON.parse(repeated) as Snapshot, from: committedFrom(next) }])
   }
   return next
+}
+
+/** The first entry after a gap in the topic: entries are read in order, but for repeated ones. */
+function firstAfterGap ({ afterGap }: JournalState): Position | undefined {
+  const [first] = afterGap.values()
+  return first?.position
+}
+
+/** Whether a journal contradicts itself, or lacks an entry of before that time. */
+function isBroken (journal: JournalState, lostBeforeMs: number): boolean {
+  const position = firstAfterGap(journal)
+  return journal.faults.size > 0 || (position !== undefined && position.writtenMs < lostBeforeMs)
 }
 
 /** The positions from which a recovery reads the journal, as an array by partition. */
@@ -701,28 +741,37 @@ type WrittenSnapshots = {
 }
 
 /**
- * Writes a snapshot of each state that has advanced since it was created. `from`, by partition:
- * where the journal continues the snapshots that are in the topic.
+ * Writes a snapshot of each state that has advanced since it was created, and of each that is
+ * broken one that covers nothing. `from`, by partition: where the journal continues the snapshots
+ * that are in the topic. `lostBeforeMs`: entries that are missing since before then are lost.
  */
 export async function writeSnapshots (
   deps: SnapshotWriteDeps,
   journals: Iterable<readonly [tenant: string, journal: JournalState]>,
-  from: readonly number[]
+  { from, lostBeforeMs }: { readonly from: readonly number[], readonly lostBeforeMs: number }
 ): Promise<WrittenSnapshots> {
-  const advanced = [...journals].filter(pair => hasAdvanced(deps, pair))
-  const { due = [], large = [] } = Object.groupBy(advanced, ([, journal]) => {
+  const { broken = [], due = [], large = [] } = Object.groupBy([...journals], ([, journal]) => {
+    if (isBroken(journal, lostBeforeMs)) return 'broken'
+    if (journal.seq === journal.base) return 'same'
     const ids = [...journal.open.keys(), ...newestPosted(journal).map(({ id }) => id)]
     return ids.reduce((sum, id) => sum + countBytes(id), 0) > MAX_BYTES ? 'large' : 'due'
   })
+  for (const [tenant, journal] of broken) {
+    const faults = [...journal.faults, ...gapFaults(journal)].slice(0, 10)
+    deps.log.error({ tenant, faults }, 'journal contradicts itself or lacks entries: its wallet ' +
+      'may be frozen at the next restart of Redis; see the runbook on TenantsFrozen')
+  }
   const written = new Map<string, string>()
-  for (const batch of splitBatches(due, SNAPSHOTS_PER_BATCH)) {
-    const snapshots = batch.map(([tenant, journal]) => toSnapshot(journal, { tenant, from }))
+  for (const batch of splitBatches([...broken, ...due], SNAPSHOTS_PER_BATCH)) {
+    const snapshots = batch.map(([tenant, journal]) => isBroken(journal, lostBeforeMs)
+      ? emptySnapshot(journal, { tenant, from })
+      : toSnapshot(journal, { tenant, from }))
     await emitAll(deps, snapshots)
     for (const snapshot of snapshots) written.set(snapshot.tenant, JSON.stringify(snapshot))
   }
-  deps.metrics.count('snapshots_total', {}, written.size)
   const tooLarge = new Map(large.map(([tenant, journal]) =>
     [tenant, JSON.stringify(toSnapshot(journal, { tenant, from }))]))
+  deps.metrics.count('snapshots_total', {}, written.size)
   return { written, tooLarge }
 }
 
@@ -742,6 +791,20 @@ function newestPosted (journal: JournalState): Snapshot['posted'] {
 /** Whether only the journal has the older top-ups of a tenant. */
 export function lacksPosted ({ posted: [oldest] }: Snapshot): boolean {
   return oldest?.id === LEFT_OUT.id
+}
+
+/** Whether only the journal has the tenant, up to the number of the snapshot. */
+export function coversNothing ({ availableMicros }: Snapshot): boolean {
+  return availableMicros < 0
+}
+
+/** The snapshot of a state that is broken; its number is above those of all that came before. */
+function emptySnapshot (
+  journal: JournalState, of: Pick<Snapshot, 'tenant' | 'from'>
+): Snapshot {
+  const { seq, at, afterGap } = journal
+  const last = [...afterGap.keys()].reduce((highest, number) => Math.max(highest, number), seq)
+  return { ...of, ...NO_BALANCES, seq: last, at, open: [], posted: [LEFT_OUT] }
 }
 
 /** The snapshot of a state. */
@@ -764,19 +827,6 @@ async function emitAll (
 ): Promise<void> {
   await emitter.emit(snapshots.map(value =>
     ({ topic: 'wallet.snapshots', lane: 'small', value, rows: undefined })))
-}
-
-function hasAdvanced (
-  { log }: SnapshotWriteDeps,
-  [tenant, { base, seq, faults }]: readonly [string, JournalState]
-): boolean {
-  if (faults.size > 0) {
-    log.error({ tenant, faults: [...faults].slice(0, 10) },
-      'journal contradicts itself: its wallet may be frozen at the next restart of Redis; ' +
-      'see the runbook on TenantsFrozen')
-    return false
-  }
-  return seq > base
 }
 
 /** Offsets as an array by partition. */

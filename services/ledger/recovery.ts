@@ -9,7 +9,7 @@ import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import {
-  type Base, chooseRetention, countedPosted, createJournalState, type JournalDeps,
+  type Base, chooseRetention, countedPosted, coversNothing, createJournalState, type JournalDeps,
   type JournalState, lacksPosted, NO_BASE, readJournal, readSnapshots, type Recent, reconcile,
   type Reconciliation, snapshotIn, type SnapshotWriteDeps, takeEnded, type TrackedJournal,
   withEntriesAfterGap, writeSnapshots,
@@ -65,8 +65,8 @@ export async function recover (
   const again = { fence, base: NO_BASE, signal, onWaiting }
   if (suspect.size > 0) {
     const some = [...suspect].slice(0, 10)
-    deps.log.warn({ tenants: suspect.size, some }, 'snapshots contradict tenants or lack ' +
-      'top-ups of theirs: comparing them with the whole journal')
+    deps.log.warn({ tenants: suspect.size, some }, 'snapshots do not suffice for some ' +
+      'tenants: comparing them with the whole journal')
     const second = await compare(deps, { ...again, only: suspect })
     await unlock(second)
     for (const tenant of second.contradicted) contradicted.add(tenant)
@@ -170,7 +170,8 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
   // Replaces contradicted snapshots, so that the next recovery does not read the whole journal.
   if (only !== undefined) {
     const journals = [...tracked].map(([tenant, { journal }]) => [tenant, journal] as const)
-    await writeSnapshots(deps, journals, [])
+    // The positions of other snapshots may be behind a gap, however young it is.
+    await writeSnapshots(deps, journals, { from: [], lostBeforeMs: Infinity })
   }
   const compared = await Promise.all([...tracked.values()].map(async wallet =>
     ({ ...wallet, verdict: await judge(deps, wallet) })))
@@ -244,8 +245,8 @@ class Tracker {
     const snapshot = snapshotIn(base, tenant)
     const isBehind = snapshot !== undefined && seq < snapshot.seq
     // Redis may lack ids of top-ups that only the journal has.
-    const needsIds = isBehind && lacksPosted(snapshot)
-    if ((isBehind && seq > 0) || needsIds) {
+    const isTooOld = isBehind && (seq > 0 || lacksPosted(snapshot))
+    if (isTooOld || (snapshot !== undefined && coversNothing(snapshot))) {
       this.suspect.add(tenant)
       return
     }
@@ -418,7 +419,7 @@ async function append (
   deps.log.warn({ tenant, entries: appended.map(({ seq, entryId }) => `${seq} ${entryId}`) },
     'entries added to the journal: movements that it lacked, or whose numbers others have; ' +
     'verify them with "npm run admin -- audit --full"')
-  await writeSnapshots(deps, [[tenant, journal]], [])
+  await writeSnapshots(deps, [[tenant, journal]], { from: [], lostBeforeMs: Infinity })
 }
 
 async function restore (

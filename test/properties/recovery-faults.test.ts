@@ -1,6 +1,9 @@
 import type { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
+import {
+  chooseRetention, createJournalState, reconcile,
+} from '../../services/ledger/journal-state.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { canonicalText, movementId, trackContradictions } from '../../services/money/journal.ts'
@@ -593,6 +596,22 @@ describe('a contradiction', () => {
     await trust()
     expect(await isFrozen(DAMAGED)).toContain(`entries ${seqs} are missing`)
     expect(await damaged.wallet.balance(DAMAGED)).toEqual(balance)
+  })
+
+  it('by a gap before more entries than a call has arguments freezes its tenant as well', () => {
+    const amounts = { availableMicros: 0, reservedMicros: 0, chargedMicros: 0, fundedMicros: 0 }
+    const outbox = Array.from({ length: 200_000 }, (_, index) => {
+      const entryId = `topup:${index}`
+      const movement = { type: 'topup', job: '', amountMicros: 0, chargeMicros: 0, reason: '' }
+      const seq = 2 + index
+      return { ...amounts, ...movement, tenant: DAMAGED, seq, entryId, at: 0, header: null }
+    })
+    const locked = {
+      tenant: DAMAGED, run: '', seq: 0, amounts, outbox, openJobs: [], trustsJournal: false,
+    }
+    const retention = chooseRetention(locked, { sinceMs: 0, countsMovements: false })
+    expect(reconcile(locked, createJournalState(retention), retention).faults)
+      .toEqual(['entries 1 to 1 are missing before entry 2'])
   })
 
   it('by two entries with a number and a gap stays frozen: nothing is derived', async () => {
