@@ -111,7 +111,7 @@ const Counters = {
   totalRows: Count(`Their rows: ${USAGE_COUNTERS.join(' + ')}.`),
   cacheHits: Count('Rows answered from the cache of the organization.'),
   freshRecords: Count('Rows verified live.'),
-  invalidRecords: Count('Rows that were invalid input.'),
+  invalidRecords: Count('Rows that were invalid input, or blocked or suppressed by a list.'),
   duplicateRecords: Count('Rows that repeat another row of their job.'),
   unknownRecords: Count('Rows that ended without a verdict, other than by a cancellation.'),
   cancelledRecords: Count('Rows that were cancelled before they were verified.'),

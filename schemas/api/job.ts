@@ -158,7 +158,8 @@ export const JobSchema = Type.Object({
   service: Type.String(),
   invalidRows: Count('As in the preflight.'),
   duplicateRows: Count('As in the preflight.'),
-  invalidRecords: Count('Rows that ended as invalid input; at the end all invalidRows.'),
+  invalidRecords: Count('Rows that ended as invalid input, or are on a list of blocked ' +
+    'or suppressed contacts; at the end all invalidRows.'),
   duplicateRecords: Count('Rows that ended as duplicates; at the end all duplicateRows.'),
   unknownRecords: Count('Rows that ended without a verdict, other than by a cancellation.'),
   cancelledRecords: Count('Rows that were cancelled before they were verified.'),

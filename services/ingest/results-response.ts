@@ -432,13 +432,13 @@ function createFieldText (
   const { name } = column
   const fields = listRowFields(service, { ids: true })
   const [at, sourceAt] = [fields.indexOf(name), fields.indexOf('source')]
-  // Only the checks of a row depend on its source.
+  // Only the checks of a row depend on its source, if none are stored.
   const isChecks = name === 'checks'
   const texts = new Map<string, string>()
   return cells => {
     const source = isChecks ? cells[sourceAt] : undefined
     const cell = cells[at] ?? ''
-    const key = source === 'preflight' ? source : cell
+    const key = cell === '' ? source ?? '' : cell
     const before = texts.get(key)
     if (before !== undefined) return before
     const text = `"${name}":${JSON.stringify(toValue(column, cell, source))}`

@@ -109,7 +109,7 @@ const PARTS: Readonly<Record<Counter, readonly [name: string, tone: string]>> = 
   freshRecords: ['Checked live', 'one'],
   cacheHits: ['From your cache', 'two'],
   duplicateRecords: ['Duplicates', 'three'],
-  invalidRecords: ['Not readable', 'four'],
+  invalidRecords: ['Unreadable or blocked', 'four'],
   unknownRecords: ['Unknown', 'five'],
   cancelledRecords: ['Cancelled', 'six'],
   pendingRecords: ['Open', 'seven'],
@@ -255,21 +255,23 @@ function reasonTable (reasons: Reasons): Html | false {
   </table>`
 }
 
-const isUnreadable = (reason: string) => PREFLIGHT_REASONS.some(name => name === reason)
+/** The reasons of rows that have no address, and of those that the organization mails nothing. */
+const UNMAILED: ReadonlySet<string> = new Set([...PREFLIGHT_REASONS, 'block_listed', 'suppressed'])
 
 /** What part of the addresses would bounce, at least and at most. */
 function bounceEstimate ({ service, verdicts, reasons }: JobStatusResource): Html | false {
   if (service !== 'email-validation' || verdicts === null || reasons === null) return false
-  const unreadable = Object.entries(reasons).filter(([reason]) => isUnreadable(reason))
+  const unmailed = Object.entries(reasons).filter(([reason]) => UNMAILED.has(reason))
     .reduce((sum, [, rows]) => sum + rows, 0)
-  const mailed = countRows(verdicts) - unreadable
+  const mailed = countRows(verdicts) - unmailed
   if (mailed <= 0) return false
-  const least = Math.max(0, verdicts.invalid - unreadable)
+  const least = Math.max(0, verdicts.invalid - unmailed)
   const most = least + verdicts.risky + verdicts.unknown
   const range = `${share(least, mailed)} to ${share(most, mailed)}`
   return html`<p><strong>Bounce estimate: ${range}.</strong>
-    <span class="hint">If you mailed all ${count(mailed)} readable addresses, at least the invalid
-      ones would bounce, and at most also every risky and every unknown one.</span></p>`
+    <span class="hint">If you mailed all ${count(mailed)} addresses that are readable and not
+      blocked, at least the invalid ones would bounce, and at most also every risky and every
+      unknown one.</span></p>`
 }
 
 /** What rows can be grouped by, with the services that have the column. */

@@ -351,7 +351,7 @@ function quoteView ({ quote, availableMicros, priceMicros, jobs }: Quote): Html 
         ${line('Checked live', freshChecks, `${money(priceMicros)} each`)}
         ${line('In your cache', cacheHits, 'free, but reserved')}
         ${line('Duplicates', duplicateRows, 'free')}
-        ${line('Not readable', invalidRows, 'free')}
+        ${line('Unreadable or blocked', invalidRows, 'free')}
       </tbody>
       <tfoot>${line('All', totalRows, `at most ${money(preflight.maxQuoteMicros)}`)}</tfoot>
     </table>
@@ -412,8 +412,8 @@ function estimateView (estimate: EstimateBody | undefined, isPart: boolean): Htm
         <td class="number">${share(low, 1)} to ${share(high, 1)}</td></tr>`)}</tbody>
     </table>
     <p class="hint">By a free sample of ${count(sampledContacts)} of ${count(contacts)} contacts to
-      verify${isPart && ' in the first part of the file'}. Duplicates and
-      unreadable rows are not among them.</p>`
+      verify${isPart && ' in the first part of the file'}. Duplicates,
+      unreadable and blocked rows are not among them.</p>`
 }
 
 /** Concurrent uploads in all. Reading a file takes several times its size in memory. */

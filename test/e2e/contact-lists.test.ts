@@ -39,14 +39,16 @@ it('rows that lists decide are not checked and free, and the others are as ever'
     .toMatchObject({ freshChecks: 1, cacheHits: 1, invalidRows: 3, duplicateRows: 1 })
   const job = await client.waitForEnd(id)
   const rows = []
-  for await (const row of client.resultRows(id)) rows.push([row.status, row.reason, row.source])
+  for await (const row of client.resultRows(id)) {
+    rows.push([row.status, row.reason, row.source, row.checks?.syntax])
+  }
   expect(rows).toEqual([
-    ['valid', 'allow_listed', 'cache'],
-    ['invalid', 'suppressed', 'preflight'],
-    ['invalid', 'block_listed', 'preflight'],
-    ['invalid', 'suppressed', 'duplicate'],
-    ['valid', 'assigned_range', 'live'],
-    ['invalid', 'not_a_phone_number', 'preflight'],
+    ['valid', 'allow_listed', 'cache', 'passed'],
+    ['invalid', 'suppressed', 'preflight', 'passed'],
+    ['invalid', 'block_listed', 'preflight', 'passed'],
+    ['invalid', 'suppressed', 'duplicate', 'passed'],
+    ['valid', 'assigned_range', 'live', 'passed'],
+    ['invalid', 'not_a_phone_number', 'preflight', 'failed'],
   ])
   expect(job).toMatchObject({
     successRecords: 2,

@@ -265,10 +265,11 @@ describe('a file', () => {
       .map(line => line.trim().replace(/\s+/g, ' '))
     expect(cells).toEqual([
       'Checked live 604 99.5 %', 'From your cache 0 0 %', 'Duplicates 1 0.2 %',
-      'Not readable 2 0.3 %', 'Unknown 0 0 %', 'Cancelled 0 0 %', 'Open 0 0 %',
+      'Unreadable or blocked 2 0.3 %', 'Unknown 0 0 %', 'Cancelled 0 0 %', 'Open 0 0 %',
     ])
     expect(await table.getByRole('img').getAttribute('aria-label'))
-      .toBe('Where verdicts come from: Checked live 99.5 %, Duplicates 0.2 %, Not readable 0.3 %.')
+      .toBe('Where verdicts come from: Checked live 99.5 %, Duplicates 0.2 %, ' +
+        'Unreadable or blocked 0.3 %.')
     expect(await rows('Results').count()).toBe(100)
     expect(await rows('Results').first().textContent()).toContain('+16467301000')
 

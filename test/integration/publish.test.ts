@@ -275,6 +275,8 @@ it('a published result has the columns that are not blank, the checks made, and 
     .toEqual({ syntax: 'passed', lists: 'passed', domain: 'failed' })
   expect(feedCells(names, ['4', '?', 'invalid', 'preflight', '', ''], target).checks)
     .toEqual({ syntax: 'failed' })
+  expect(feedCells(names, ['4', 'a', 'invalid', 'preflight', '', '0'], target).checks)
+    .toEqual({ syntax: 'passed' })
 })
 
 it('a published result has the types of JSON results, or texts as its partner gets', () => {

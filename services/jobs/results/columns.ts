@@ -73,12 +73,12 @@ export function parseCell (name: string, text: string): string | number | boolea
 }
 
 /**
- * The checks of a row by its cells `source` and `checks`. An invalid input failed the check of its
- * syntax; null for a row without stored evidence.
+ * The checks of a row by its cells `source` and `checks`. Of the rows without evidence those of the
+ * preflight are invalid inputs; the others are of releases that stored none.
  */
 export function parseRowChecks (source: string | undefined, evidence = ''): RowChecks | null {
-  if (source === 'preflight') return { syntax: 'failed' }
-  return evidence === '' ? null : { syntax: 'passed', ...unpackChecks(Number(evidence)) }
+  if (evidence !== '') return { syntax: 'passed', ...unpackChecks(Number(evidence)) }
+  return source === 'preflight' ? { syntax: 'failed' } : null
 }
 
 /**

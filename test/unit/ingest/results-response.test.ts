@@ -227,10 +227,11 @@ describe('a row as JSON', () => {
     const checks = String(packChecks({ vendor: 'passed', domain: 'caution' }))
     expect([
       rowOf({ source: 'live', checks }), rowOf({ source: 'none', checks: '0' }),
-      rowOf({ source: 'preflight' }), rowOf({ source: 'live' }),
+      rowOf({ source: 'preflight' }), rowOf({ source: 'preflight', checks: '0' }),
+      rowOf({ source: 'live' }),
     ].map(row => row.checks)).toEqual([
       { syntax: 'passed', domain: 'caution', vendor: 'passed' }, { syntax: 'passed' },
-      { syntax: 'failed' }, null,
+      { syntax: 'failed' }, { syntax: 'passed' }, null,
     ])
   })
 

@@ -47,8 +47,11 @@ describe('the verdicts of a job', () => {
       { deliverable: 5, mailbox_not_found: 2, not_an_email: 1, catch_all: 2, greylisted: 1 },
       'Bounce estimate: 20 % to 50 %.'],
     ['email-validation', { valid: 0, invalid: 2, risky: 0, unknown: 0 }, { not_an_email: 2 }, ''],
+    ['email-validation', { valid: 3, invalid: 3, risky: 0, unknown: 0 },
+      { deliverable: 2, allow_listed: 1, mailbox_not_found: 1, suppressed: 1, block_listed: 1 },
+      'Bounce estimate: 25 % to 25 %.'],
     ['phone-validation', { valid: 1, invalid: 1, risky: 0, unknown: 0 }, { too_short: 1 }, ''],
-  ])('of %s estimate who bounces without unreadable ones: %o', async (
+  ])('of %s estimate who bounces without unreadable and blocked ones: %o', async (
     service, verdicts, reasons, estimate
   ) => {
     const text = await (await browse({ service, verdicts, reasons })).read(path)

@@ -62,7 +62,8 @@ describe('a workbook of results', () => {
     const summary = await sheetOf(await workbookBytes(TABLE, []), 'Summary')
     expect(summary.map(({ cells }) => cells.join(': '))).toEqual(expect.arrayContaining([
       `Job: ${EXAMPLE_JOBS.completed.id}`, 'Rows: 4', 'Rows valid: 3', 'Rows invalid: 1',
-      'Rows that repeat another: 1', 'Charged in USD: 0.004', 'Reason assigned_range: 3',
+      'Rows that repeat another: 1', 'Rows unreadable or blocked: 1',
+      'Charged in USD: 0.004', 'Reason assigned_range: 3',
     ]))
   })
 
