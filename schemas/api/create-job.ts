@@ -13,6 +13,13 @@ export const MAX_INPUTS = 100_000
 /** What is kept of a longer input; from 321 characters on one is an invalid row, which is free. */
 export const MAX_INPUT_CHARACTERS = 1_024
 
+/** An input as it is taken: of a longer one the first characters behind white space. */
+export function truncateInput (input: string): string {
+  return input.length > MAX_INPUT_CHARACTERS
+    ? input.trim().slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
+    : input
+}
+
 /** The longest id that a caller can give an input, in Unicode code points. */
 export const MAX_ID_CHARACTERS = 128
 
@@ -86,7 +93,7 @@ export const CreateJobSchema = Type.Object({
     description: 'Phone numbers or e-mail addresses, each as a string or, with your own id, as ' +
       'an object; both kinds may be mixed. One that can be none, as it is empty or has ' +
       'more than 320 characters, is an invalid row, free of charge; of more than ' +
-      `${MAX_INPUT_CHARACTERS.toLocaleString('en')} characters the results have the first ones.`,
+      `${MAX_INPUT_CHARACTERS.toLocaleString('en')} characters the results have the first ones behind white space.`,
   }),
   countryCode: Type.Optional(Type.String({
     pattern: COUNTRY_PATTERN,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../schemas/api/columns.ts'
 import {
-  ID_PATTERN, type JobInput, MAX_ID_CHARACTERS, MAX_INPUT_CHARACTERS, MAX_INPUTS,
+  ID_PATTERN, type JobInput, MAX_ID_CHARACTERS, MAX_INPUTS, truncateInput,
 } from '../../schemas/api/create-job.ts'
 import { type FilePreviewBody, PREVIEW_ROWS } from '../../schemas/api/file.ts'
 import {
@@ -157,9 +157,9 @@ export async function planJobs (
   }
 }
 
-/** The contact to send for a cell. Truncated to the limit of the service; such rows are invalid. */
+/** The contact to send for a cell, truncated as the service does: results show what was sent. */
 export function decodeContact (cell: string | undefined, encoding: TextEncoding): string {
-  return decodeCell(cell ?? '', encoding).slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
+  return truncateInput(decodeCell(cell ?? '', encoding)).toWellFormed()
 }
 
 const jsonBytes = (input: JobInput) => Buffer.byteLength(JSON.stringify(input)) + 1
@@ -216,8 +216,7 @@ export async function previewHead (
   const named = column === undefined ? undefined : indexOfName(header, column)
   const lines = [header, ...rows].map(cells => named === undefined ? cells : [cells[named] ?? ''])
   const csv = lines.map(cells => cells.slice(0, MAX_COLUMNS)
-    // A longer cell is no contact.
-    .map(cell => csvCell(cell.slice(0, MAX_INPUT_CHARACTERS))).join(',')).join('\n')
+    .map(cell => csvCell(truncateInput(cell))).join(',')).join('\n')
   const preview = await client.previewFile(Buffer.from(csv.toWellFormed()), {
     delimiter: 'comma', service,
   })

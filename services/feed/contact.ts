@@ -1,5 +1,5 @@
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
-import { MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
+import { MAX_INPUT_CHARACTERS, truncateInput } from '../../schemas/api/create-job.ts'
 import { FeedSealError, openContact } from '../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../schemas/types.ts'
 import {
@@ -91,7 +91,9 @@ export function readContact (value: FeedContact, options: ContactReadOptions): R
   if (reason !== undefined) return { kind: 'rejected', reason, endsBatch, stamp }
   const { reference } = value
   const { offset, answers } = options
-  const contact = { offset, reference, input, ...answers !== undefined && { answers } }
+  const contact = {
+    offset, reference, input: truncateInput(input), ...answers !== undefined && { answers },
+  }
   return { kind: 'contact', contact, terms: readTerms(value) as Terms, endsBatch, stamp }
 }
 
@@ -119,7 +121,7 @@ function findFault (
   if (!SLUGS.has(service)) return 'unknown_service'
   if (!isConfigured(service as ServiceSlug)) return 'service_not_configured'
   if (country !== '' && !COUNTRIES.has(country)) return 'invalid_country_code'
-  return input.length > MAX_INPUT_CHARACTERS ? 'too_long_input' : undefined
+  return input.trim().length > MAX_INPUT_CHARACTERS ? 'too_long_input' : undefined
 }
 
 function openInput (value: FeedContact, { keys, partner }: ContactReadOptions): string | undefined {

@@ -133,6 +133,8 @@ describe('the plan of a submitted file', () => {
   it('truncates contacts that are too long', () => {
     const long = `${'x'.repeat(1_023)}\u{1f600}`
     expect(decodeContact(long, 'utf-8')).toHaveLength(1_024)
+    const padded = Buffer.from(`${' '.repeat(1_020)}+12127365000`).toString('latin1')
+    expect(decodeContact(padded, 'utf-8')).toBe('+12127365000')
     expect(decodeContact(Buffer.from(long).toString('latin1'), 'utf-8'))
       .toBe(`${'x'.repeat(1_023)}\ufffd`)
     expect(decodeContact(undefined, 'utf-8')).toBe('')

@@ -56,10 +56,12 @@ describe('a contact of a feed', () => {
       .toEqual({ kind: 'rejected', reason: 'invalid_sender', endsBatch: false })
   })
 
-  it('is too long with more than 1,024 characters', () => {
+  it('is too long with more than 1,024 characters beside white space', () => {
     expect(readContact(sealed({}, 'x'.repeat(1_024)), options)).toMatchObject({ kind: 'contact' })
     expect(readContact(sealed({}, 'x'.repeat(1_025)), options))
       .toMatchObject({ reason: 'too_long_input' })
+    expect(readContact(sealed({}, `${' '.repeat(1_020)}+12127365000 `), options))
+      .toMatchObject({ contact: { input: '+12127365000' } })
   })
 })
 

@@ -41,7 +41,7 @@ describe('the submission of a request', () => {
     }
   })
 
-  it('keeps what shows that an input is too long, and no more', async () => {
+  it('keeps of an input that is too long the first characters behind white space', async () => {
     const blank = ' '.repeat(2_000)
     const inputs = ['x'.repeat(1_000_000), `${blank}+12127365000${blank}`, blank,
       `${'x'.repeat(1_023)}\u{1f600}`, 'x'.repeat(1_024), '']
