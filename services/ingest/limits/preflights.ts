@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { parseTenant } from '../../accounts/tenant.ts'
+import { isSampleTenant, parseTenant } from '../../accounts/tenant.ts'
 import { toIdempotencyField, toIdempotencyKeys } from '../../jobs/job-record.ts'
 import type { Quoted, Submission, Submitted, Submitter } from '../../jobs/submit.ts'
 import { Capacity, SerialQueues } from '../../runtime/platform/limits.ts'
@@ -57,7 +57,10 @@ export function queuePreflights (
         return false
       })
       if (isLate) {
-        await limiter.refund({ org: parseTenant(tenant).orgId, kind: 'post' })
+        // A sample took nothing: its quote did, and is answered without it.
+        if (!isSampleTenant(tenant)) {
+          await limiter.refund({ org: parseTenant(tenant).orgId, kind: 'post' })
+        }
         throw new ApiException({
           code: 'too_many_preflights', retryAfterSeconds: PREFLIGHT_RETRY_SECONDS,
         })

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { COUNTRY_CODES } from '../../../schemas/api/country.ts'
 import {
   type AcceptedBody, AcceptedSchema, type CreateJobBody, CreateJobSchema, IdempotencyHeaderSchema,
-  type JobInput, MAX_INPUT_CHARACTERS,
+  type JobInput, MAX_INPUT_CHARACTERS, truncateInput,
 } from '../../../schemas/api/create-job.ts'
 import { JobOptionsSchema, QuoteOptionsSchema } from '../../../schemas/api/file.ts'
 import {
@@ -28,6 +28,7 @@ import {
 import { unitPriceMicros } from '../../money/prices.ts'
 import { isOutageOrFatal } from '../../runtime/platform/errors.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
+import { unlessAborted } from '../../runtime/platform/retry.ts'
 import { addSpanAttributes } from '../../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { toAsciiUrl } from '../../webhooks/url.ts'
@@ -325,7 +326,7 @@ export function requireService (name: string): ServiceSlug {
 /** The inputs of a body, and their ids if any has one. */
 function readInputs (items: readonly JobInput[]): Pick<JobRequest, 'inputs' | 'references'> {
   if (items.every(isPlain)) return { inputs: items }
-  const inputs = items.map(item => truncated(typeof item === 'string' ? item : item.input))
+  const inputs = items.map(item => truncateInput(typeof item === 'string' ? item : item.input))
   const references = items.map(item => typeof item === 'string' ? '' : item.id)
   return references.some(id => id !== '') ? { inputs, references } : { inputs }
 }
@@ -333,11 +334,6 @@ function readInputs (items: readonly JobInput[]): Pick<JobRequest, 'inputs' | 'r
 /** Whether an item is taken as it is; one pass, as nearly all lists have only such items. */
 const isPlain = (item: JobInput): item is string =>
   typeof item === 'string' && item.length <= MAX_INPUT_CHARACTERS
-
-/** A truncated input still shows that it is too long, unless it is only white space. */
-const truncated = (input: string) => input.length > MAX_INPUT_CHARACTERS
-  ? input.trim().slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
-  : input
 
 const PIECE_ROWS = 1_000
 
@@ -607,17 +603,17 @@ async function estimate (deps: IngestDeps, list: QuotedList): Promise<EstimateBo
 async function runSample (
   deps: IngestDeps, submission: Submission, signal: AbortSignal
 ): Promise<Job | undefined> {
-  const endsAt = performance.now() + WAIT_MS
-  const submitted = await deps.submit(submission)
-  if (submitted.kind !== 'accepted') return undefined
+  const ends = AbortSignal.any([signal, AbortSignal.timeout(WAIT_MS)])
+  const submitted = await unlessAborted(deps.submit(submission), ends)
+  if (submitted?.kind !== 'accepted') return undefined
   const { job } = submitted
   if (job.ended) return job
   return await deps.waitForJob({
     tenant: submission.tenant,
     job: job.id,
     isDone: ({ ended }) => ended,
-    timeoutMs: endsAt - performance.now(),
-    signal,
+    timeoutMs: WAIT_MS,
+    signal: ends,
   }) ?? job
 }
 

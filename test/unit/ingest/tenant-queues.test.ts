@@ -59,6 +59,17 @@ describe('the preflights of a tenant', () => {
     expect(await Promise.all([...sent, largest])).toEqual(Array(5).fill(accepted))
   })
 
+  it('of a sample refund nothing, as its quote counts', async () => {
+    const { hasStarted, ends, refunds, send } = setUp({ waitMs: 20 })
+    const sent = [send('a', 1, 'org_1-sample.live'), send('b', 1, 'org_1-sample.live')]
+    await hasStarted('a', 'b')
+    await expect(send('c', 1, 'org_1-sample.live'))
+      .rejects.toMatchObject({ fault: { code: 'too_many_preflights' } })
+    expect(refunds).toEqual([])
+    for (const end of ends) end.resolve(accepted)
+    await Promise.all(sent)
+  })
+
   it('that wait too long are rejected, and refund the rate limits', async () => {
     const { hasStarted, ends, refunds, send } = setUp({ waitMs: 20 })
     const sent = [send('a'), send('b')]

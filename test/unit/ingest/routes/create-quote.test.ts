@@ -1,20 +1,22 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
 import type { Refusal } from '../../../../services/jobs/job.ts'
-import { application, closedJob, good, jobOf, NOW_MS, outage } from '../doubles.ts'
+import {
+  application, closedJob, good, jobOf, listen, NOW_MS, outage, talk,
+} from '../doubles.ts'
 
 const sample = { digest: 'ab'.repeat(16), rows: [1, 0] }
 const contacts = jobOf().preflight.freshChecks + jobOf().preflight.cacheHits
 const counts = { ...jobOf().counts, successRecords: 10, failedRecords: 0, finishedRows: 10 }
 const ended = closedJob({ counts, verdicts: { 'valid assigned_range': 9, 'risky catch_all': 1 } })
 
-/** The estimate of a quote, and what it took. */
-async function quote (body: object = { ...good, sample: true }, more: Partial<IngestDeps> = {}) {
+/** The interface with quotes that have a sample, and what its requests took. */
+function setUp (more: Partial<IngestDeps> = {}) {
   const taken: unknown[] = []
   const waits: JobWait[] = []
   const counted: string[] = []
-  const { post, calls } = application({
+  const { app, post, calls } = application({
     quote: async submission => {
       calls.submissions.push(submission)
       const { preflight } = jobOf()
@@ -31,8 +33,14 @@ async function quote (body: object = { ...good, sample: true }, more: Partial<In
     },
     ...more,
   })
+  return { app, post, taken, waits, calls, counted }
+}
+
+/** The estimate of a quote, and what it took. */
+async function quote (body: object = { ...good, sample: true }, more: Partial<IngestDeps> = {}) {
+  const { post, ...took } = setUp(more)
   const { statusCode, json } = await post(body, { path: 'quotes' })
-  return { statusCode, body: json(), taken, waits, calls, counted }
+  return { statusCode, body: json(), ...took }
 }
 
 describe('a quote with a sample', () => {
@@ -91,5 +99,34 @@ describe('a quote with a sample', () => {
     expect([statusCode, body.preflight, counted]).toEqual([200, jobOf().preflight, [reason]])
     expect(body.estimate)
       .toMatchObject({ status: 'unavailable', reason, contacts, checkedContacts: 0, shares: null })
+  })
+  it('does not wait longer for its job to be accepted than for its verdicts', async () => {
+    const late = new AbortController()
+    const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(late.signal)
+    onTestFinished(() => timeout.mockRestore())
+    const submit = () => {
+      late.abort()
+      return new Promise<never>(() => {})
+    }
+    const { statusCode, body } = await quote(undefined, { submit })
+    expect([statusCode, body.estimate.reason]).toEqual([200, 'temporarily_unavailable'])
+    expect(timeout.mock.calls).toEqual([[15_000]])
+  })
+
+  it('does not wait for its job when its client leaves', async () => {
+    const submitted = Promise.withResolvers<void>()
+    const { app } = setUp({
+      submit: () => {
+        submitted.resolve()
+        return new Promise<never>(() => {})
+      },
+    })
+    const body = JSON.stringify({ ...good, sample: true })
+    const { socket, answer } = talk(await listen(app), 'POST /api/v1/quotes HTTP/1.1\r\nhost: x\r\n' +
+      'authorization: Bearer live\r\ncontent-type: application/json\r\n' +
+      `content-length: ${body.length}\r\n\r\n${body}`, { allowHalfOpen: true })
+    await submitted.promise
+    socket.end()
+    expect(await answer()).toContain('"reason":"temporarily_unavailable"')
   })
 })
