@@ -404,7 +404,9 @@ const ANSWER_HEADERS = {
   ETag: { type: 'string', description: 'Identifies these results; send it as If-None-Match.' },
   Vary: { type: 'string', description: 'Request headers that the answer depends on.' },
   'Content-Encoding': { type: 'string', description: 'zstd or gzip, by Accept-Encoding.' },
-  'Content-Disposition': { type: 'string', description: 'Name of the file, for all forms but JSON.' },
+  'Content-Disposition': {
+    type: 'string', description: 'Name of the file, for all forms but JSON.',
+  },
   'Next-Cursor': {
     type: 'string',
     description: 'With provisional=true: the cursor after all rows of this answer, for after.',
