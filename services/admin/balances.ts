@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { parseMicros, formatUsd, usdToMicros } from '../money/prices.ts'
+import { formatUsd, MAX_AMOUNT_MICROS, parseMicros, usdToMicros } from '../money/prices.ts'
 import type { Movement, Posting } from '../money/wallet.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import {
@@ -56,8 +56,7 @@ const topUp = (context: Context): Task => async (deps, options) => {
     throw new UsageError('Pass the amount as either --usd or --micros.')
   }
   const amountMicros = usd === undefined ? parseMicros(micros ?? '') : usdToMicros(usd)
-  const id = options.id ?? newMovementId(context)
-  const movement = { id, amountMicros, reason, note }
+  const movement = { id: movementId(context, options), amountMicros, reason, note }
   const posting = await deps.wallet.topUp(tenant, movement)
   return await reportPosting(deps, tenant, { ...movement, type: 'topup' }, posting)
 }
@@ -65,17 +64,13 @@ const topUp = (context: Context): Task => async (deps, options) => {
 /** Corrects a balance with a journal entry. A frozen balance has to be thawed first. */
 const adjust = (context: Context): Task => async (deps, options) => {
   const tenant = await tenantToChange(deps, options)
-  const { micros = '', reason = '', note } = options
-  const amountMicros = Number(micros)
-  if (!/^-?\d+$/.test(micros) || !Number.isSafeInteger(amountMicros) || amountMicros === 0) {
-    throw new UsageError('--micros must be a whole number other than 0, like 2000 or -2000, not ' +
-      `"${micros}".`)
-  }
-  if (reason.trim() === '') {
+  const { micros = '', note } = options
+  const amountMicros = parseMicros(micros, 'signed')
+  const reason = options.reason?.trim() ?? ''
+  if (reason === '') {
     throw new UsageError('--reason is empty. Pass a reason for the journal: --reason <text>.')
   }
-  const id = options.id ?? newMovementId(context)
-  const movement = { id, amountMicros, reason: reason.trim(), note }
+  const movement = { id: movementId(context, options), amountMicros, reason, note }
   const posting = await deps.wallet.adjust(tenant, movement)
   return await reportPosting(deps, tenant, { ...movement, type: 'adjust' }, posting)
 }
@@ -92,6 +87,10 @@ async function reportPosting (
   if (posting.kind === 'insufficient') {
     throw new UsageError(`cannot subtract ${-amountMicros} micros from ${tenant}: only ` +
       `${posting.availableMicros} micros are available.`)
+  }
+  if (posting.kind === 'too_much') {
+    throw new UsageError(`cannot add ${amountMicros} micros to ${tenant}: its funded amount ` +
+      `is ${posting.fundedMicros}, and the maximum is ${MAX_AMOUNT_MICROS}.`)
   }
   const { kind } = posting
   const isShipped = await poll(
@@ -110,13 +109,16 @@ async function reportPosting (
 }
 
 /**
- * The id of a movement without one. It is shown before money moves, because a command that fails
- * afterwards has to be repeated with the same id: with another one, the money would move twice.
+ * The id of a movement, a new one by default. That is shown before money moves, because a command
+ * that fails afterwards has to be repeated with the same id: with another one, the money would move
+ * twice.
  */
-function newMovementId ({ errors }: Context): string {
-  const id = randomUUID()
-  errors.write(`The id is ${id}. If this command fails, repeat it with --id ${id}.\n`)
-  return id
+function movementId ({ errors }: Context, { id }: { readonly id?: string | undefined }): string {
+  if (id === '') throw new UsageError('--id is empty. Pass the id of the payment, or no --id.')
+  if (id !== undefined) return id
+  const newId = randomUUID()
+  errors.write(`The id is ${newId}. If this command fails, repeat it with --id ${newId}.\n`)
+  return newId
 }
 
 /**

@@ -29,10 +29,8 @@ local balances = wallet_of(keys.wallet)
 if tonumber(balances.available) + amount < 0 then
   return { 'insufficient', balances.available }
 end
-local funded = tonumber(balances.funded) + amount
-if funded > MAX_AMOUNT then
-  error('the funded amount would be ' .. text(funded) .. ' micros, the maximum is '
-    .. text(MAX_AMOUNT))
+if tonumber(balances.funded) + amount > MAX_AMOUNT then
+  return { 'too_much', balances.funded }
 end
 
 local seq = append(keys, {

@@ -70,8 +70,8 @@ export function unitPriceMicros (
  * The guaranteed maximum price of a job in micros: unit price x (fresh checks + cache hits). Hits
  * count because an entry may leave the cache between quote and use; duplicates and invalid rows
  * never count.
- * @throws RangeError when a factor is not an integer from 0, or the product is not below 10^15, the
- *   upper bound of a wallet.
+ * @throws RangeError when a factor is not an integer from 0, or the product is above the maximum of a
+ *   wallet.
  */
 export function maxQuoteMicros (factors: {
   readonly freshChecks: number
@@ -85,14 +85,14 @@ export function maxQuoteMicros (factors: {
     throw new RangeError(`a quote needs integers from 0: ${JSON.stringify(factors)}`)
   }
   const product = BigInt(freshChecks + cacheHits) * BigInt(unitPriceMicros)
-  if (product >= MAX_AMOUNT) {
+  if (product > MAX_AMOUNT_MICROS) {
     throw new RangeError(`the quote of ${product} micros exceeds the maximum of a wallet`)
   }
   return Number(product)
 }
 
-/** Amounts have at most 15 digits, so that the doubles of Lua hold them exactly. */
-const MAX_AMOUNT = 10n ** 15n
+/** As in wallet.lua: at most 15 digits, so that the doubles of Lua hold amounts exactly. */
+export const MAX_AMOUNT_MICROS = 999_999_999_999_999
 
 /** The four amounts of a wallet, in USD micros. */
 export type Amounts = {
@@ -170,15 +170,24 @@ export function usdToMicros (text: string): number {
       'most six decimals.')
   }
   const [, whole = '', fraction = ''] = match
-  return parseMicros(whole + fraction.padEnd(DECIMALS, '0'))
+  const micros = Number(whole + fraction.padEnd(DECIMALS, '0'))
+  if (micros === 0) {
+    throw new RangeError(`invalid amount in USD: "${text}". It must be more than 0.`)
+  }
+  return micros
 }
 
-/** USD micros from digits; throws RangeError unless they are a whole number above 0. */
-export function parseMicros (text: string): number {
+/**
+ * USD micros from digits, which may have a minus where that is allowed.
+ * @throws RangeError unless they are a whole number other than 0 that a balance can hold.
+ */
+export function parseMicros (text: string, sign: 'positive' | 'signed' = 'positive'): number {
   const micros = Number(text)
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(micros) || micros === 0) {
-    throw new RangeError(`invalid amount in micros: "${text}". Write a whole number above 0; ` +
-      '1 USD is 1000000.')
+  const isWhole = (sign === 'signed' ? /^-?\d+$/ : /^\d+$/).test(text)
+  if (!isWhole || micros === 0 || Math.abs(micros) > MAX_AMOUNT_MICROS) {
+    throw new RangeError(`invalid amount in micros: "${text}". Write a whole number ` +
+      `${sign === 'signed' ? 'other than' : 'above'} 0, at most ${MAX_AMOUNT_MICROS}; 1 USD is ` +
+      '1000000.')
   }
   return micros
 }

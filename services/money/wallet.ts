@@ -33,11 +33,13 @@ export type Balance = Amounts & { readonly seq: number }
  * `known`: this id was posted before with the same amount, by the entry `seq`.
  * `conflict`: this id was posted before with another amount; no money moved.
  * `insufficient`: the balance would become negative; no money moved.
+ * `too_much`: the funded amount would exceed the maximum; no money moved.
  */
 export type Posting =
   | { readonly kind: 'posted' | 'known', readonly seq: number }
   | { readonly kind: 'conflict' }
   | { readonly kind: 'insufficient', readonly availableMicros: number }
+  | { readonly kind: 'too_much', readonly fundedMicros: number }
 
 export type Wallet = ReturnType<typeof createWallet>
 
@@ -47,7 +49,7 @@ const MANUAL_UNLOCK_TIMEOUT_MS = 10_000
 /**
  * The wallets of tenants. `available + reserved + charged = funded` always holds, and the script of
  * a movement writes its entry to the outbox. Amounts are integers of micros below 10^15; scripts
- * reject other amounts and larger sums before their first write.
+ * reject others before their first write.
  * Movements throw RecoveringError while the wallet is locked, FrozenError while it is frozen.
  */
 export function createWallet (redis: RedisClient) {
@@ -64,7 +66,6 @@ export function createWallet (redis: RedisClient) {
   const post = async (
     type: 'topup' | 'adjust', tenant: string, movement: Movement
   ): Promise<Posting> => {
-    checkMovement(type, movement)
     // Before the script: `ledger` ships only the outboxes of active tenants.
     await markActive(tenant)
     const { wallet, posted } = moneyKeys(tenant)
@@ -121,17 +122,6 @@ if redis.call('EXISTS', KEYS[1]) == 0 then
   redis.call('HSET', KEYS[1], 'run', run_id())
 end`
 
-function checkMovement (type: 'topup' | 'adjust', { id, amountMicros }: Movement): void {
-  if (id === '') throw new RangeError('the id of a movement must not be empty')
-  if (!Number.isSafeInteger(amountMicros) || amountMicros === 0) {
-    throw new RangeError(`the amount is ${amountMicros}; use an integer of micros other than 0`)
-  }
-  if (type === 'topup' && amountMicros < 0) {
-    throw new RangeError(
-      `the amount of a top-up is ${amountMicros}; use an adjustment to take money`)
-  }
-}
-
 function parsePosting (reply: unknown): Posting {
   const [kind, detail = ''] = reply as string[]
   switch (kind) {
@@ -139,6 +129,7 @@ function parsePosting (reply: unknown): Posting {
     case 'known': return { kind, seq: integer(detail) }
     case 'conflict': return { kind }
     case 'insufficient': return { kind, availableMicros: integer(detail) }
+    case 'too_much': return { kind, fundedMicros: integer(detail) }
     default: throw new Error(`unexpected reply of the wallet script: ${kind}`)
   }
 }
@@ -224,29 +215,39 @@ export type GuardState = {
 
 /** The recovery guards of tenants, for operators. */
 export function createRecoveryGuards (redis: RedisClient) {
+  const lock = script(redis, { name: 'lock', source: LOCK, numberOfKeys: 1 })
   return {
     read: async (tenant: string): Promise<GuardState> => {
       const [run, frozen] = await redis.hmget(moneyKeys(tenant).wallet, 'run', 'frozen')
       return { isUnlocked: run !== null && run !== undefined, frozen: frozen ?? '' }
     },
 
-    /** The seqs of top-ups and adjustments whose entries were reconstructed, without their ids. */
+    /**
+     * The seqs of top-ups and adjustments that were reconstructed without their ids and count: one
+     * that counts nothing any more is known with the amount 0.
+     */
     reconstructed: async (tenant: string): Promise<readonly number[]> =>
-      (await redis.hkeys(moneyKeys(tenant).posted)).filter(id => id.startsWith(RECONSTRUCTED))
-        .map(id => Number(id.slice(RECONSTRUCTED.length))).sort((a, b) => a - b),
+      Object.entries(await redis.hgetall(moneyKeys(tenant).posted))
+        .filter(([id, posted]) => id.startsWith(RECONSTRUCTED) && !posted.endsWith(':0'))
+        .map(([id]) => Number(id.slice(RECONSTRUCTED.length))).sort((a, b) => a - b),
 
     /**
      * Has `ledger` compare a wallet again; a contradiction freezes it again. With
      * `trustJournal` the journal replaces the state of Redis.
      */
     thaw: async (tenant: string, trustJournal: boolean): Promise<void> => {
-      const { wallet } = moneyKeys(tenant)
-      if (trustJournal) await redis.hset(wallet, { trust: 'journal' })
-      await redis.hdel(wallet, 'run', 'frozen')
+      await lock([moneyKeys(tenant).wallet], [trustJournal ? 'journal' : ''])
       await redis.publish(LOCKED_TENANTS_CHANNEL, tenant)
     },
   }
 }
+
+/** At once: trust that a command left behind when it died would hold at the next restart. */
+const LOCK = `
+if ARGV[1] ~= '' then
+  redis.call('HSET', KEYS[1], 'trust', ARGV[1])
+end
+redis.call('HDEL', KEYS[1], 'run', 'frozen')`
 
 /** An entry in the outbox; `text` is what a script wrote there. */
 type PendingEntry = Journal & { readonly text: string }

@@ -71,10 +71,19 @@ describe('a wallet', () => {
     ])
   })
 
+  it('takes no more than its maximum', async () => {
+    const tenant = newTenant()
+    const topUp = (id: string, amountMicros: number) =>
+      wallet.topUp(tenant, { id, amountMicros, reason: '' })
+    expect(await topUp('a', 999_999_999_999_998)).toEqual({ kind: 'posted', seq: 1 })
+    expect(await topUp('b', 2)).toEqual({ kind: 'too_much', fundedMicros: 999_999_999_999_998 })
+    expect(await topUp('b', 1)).toEqual({ kind: 'posted', seq: 2 })
+    expect(await wallet.balance(tenant)).toMatchObject({ fundedMicros: 999_999_999_999_999 })
+  })
+
   it.each([0, -1, 1.5, 2 ** 53])('takes no top-up of %d', async amountMicros => {
     const tenant = newTenant()
-    await expect(wallet.topUp(tenant, { id: 'a', amountMicros, reason: '' })).rejects
-      .toThrow(RangeError)
+    await expect(wallet.topUp(tenant, { id: 'a', amountMicros, reason: '' })).rejects.toThrow()
     expect(await redis.hexists(moneyKeys(tenant).wallet, 'seq')).toBe(0)
     expect(await wallet.balance(tenant)).toEqual({
       availableMicros: 0, reservedMicros: 0, chargedMicros: 0, fundedMicros: 0, seq: 0,

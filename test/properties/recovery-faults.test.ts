@@ -575,6 +575,19 @@ describe('a contradiction', () => {
     await endRun(redis)
     await runLedger(withoutSnapshots())
     await expectResolved(balance)
+    // What was derived counts nothing any more, so the command `thaw` does not name it.
+    expect(await createRecoveryGuards(redis).reconstructed(DAMAGED)).toEqual([])
+  })
+
+  it('by trust is requested at once: a command that dies leaves no trust behind', async () => {
+    const dying = new Proxy(redis, {
+      get: (client, name) => name === 'hdel'
+        ? async () => { throw new Error('dead') }
+        : (Reflect.get(client, name) as { bind?: (to: unknown) => unknown })?.bind?.(client),
+    })
+    await createRecoveryGuards(dying).thaw(DAMAGED, true).catch(() => {})
+    const [run, trusted] = await redis.hmget(wallet, 'run', 'trust')
+    expect([run !== null, trusted !== null]).not.toEqual([true, true])
   })
 
   it.each([

@@ -50,12 +50,31 @@ it('a movement that does not reach the journal is reported with a warning', asyn
 it.each([
   ['topup', {}], ['topup', { usd: '1', micros: '1' }], ['topup', { usd: '1,5' }],
   ['topup', { micros: '0' }], ['topup', { usd: '1', mode: 'prod' }],
+  ['topup', { usd: '1', id: '' }], ['topup', { micros: '1000000000000000' }],
+  ['adjust', { micros: '-1000000000000000', reason: 'R' }],
   ['topup', { usd: '1', org: 'org_none' }], ['adjust', { micros: '1.5', reason: 'R' }],
   ['adjust', { micros: '0', reason: 'R' }], ['adjust', { micros: '5', reason: ' ' }],
 ])('%s with %j moves nothing', async (command, options) => {
   const { org, run } = workspace
   await expect(run(command, { org, mode: 'live', ...options })).rejects.toThrow(/\.$/)
   expect(movements).toEqual([])
+})
+
+it('an amount in USD is refused as it was written', async () => {
+  const { org, run } = workspace
+  await expect(run('topup', { org, mode: 'live', usd: '0' }))
+    .rejects.toThrow('invalid amount in USD: "0"')
+})
+
+it('money above the maximum of a balance is refused with what was added', async () => {
+  const { org, run } = await openWorkspace({
+    wallet: { topUp: async () => ({ kind: 'too_much', fundedMicros: 999_999_999_999_000 }) },
+  })
+  const refused = run('topup', { org, mode: 'live', usd: '1', id: 'a' })
+  await expect(refused).rejects.toThrow(UsageError)
+  await expect(refused).rejects.toThrow(
+    `cannot add 1000000 micros to ${org}.live: its funded amount is 999999999999000, and the ` +
+    'maximum is 999999999999999.')
 })
 
 it.each([
