@@ -1,5 +1,4 @@
 import Type, { type Static } from 'typebox'
-import { ENTRY_VALID_MS } from '../money/redis-keys.ts'
 import {
   cacheKeys, clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys,
   stateKeys,
@@ -53,9 +52,9 @@ export const ledgerConfig = defineConfig({
   }),
   LEADER_GRACE_MS: Type.Integer({
     default: 1_000,
-    minimum: 2 * ENTRY_VALID_MS,
+    minimum: 1_000,
     description: 'After a restart of Redis the journal is read a second time, this long after ' +
-      'the comparison began: twice as long as settle holds an entry.',
+      'the comparison began: entries that were on their way to Kafka are there by then.',
   }),
   CHECK_EVERY_MS: Type.Integer({
     default: 60_000,

@@ -108,6 +108,7 @@ function createSettling (number: number) {
     blocks: createBlocksDouble(),
     archive: { save: async () => {} },
     saveBlocksAndRecords: async () => {},
+    emitter: { emit: async () => {} },
     messageCodec,
     codec,
   })
