@@ -282,7 +282,10 @@ type StoredJournal = {
  * order. Every read leaves out rows without a valid MAC.
  */
 export type JournalCopy = {
-  /** Stores the entries that are not stored yet, each once, and returns them. */
+  /**
+   * Stores the entries that are not stored yet, each once, and returns them. A row that was changed
+   * is none of an entry, and one that an earlier message key signed is.
+   */
   readonly append: (entries: readonly Journal[]) => Promise<readonly Journal[]>
   readonly read: (tenant: string) => Promise<StoredJournal>
   /**
@@ -326,7 +329,7 @@ type NewestOptions = {
   readonly type?: string | undefined
 }
 
-/** MACs and seqs are part of the URL of the query, whose length is limited. */
+/** Tenants and seqs are part of the URL of the query, whose length is limited. */
 const ENTRIES_PER_QUERY = 100
 const SEQS_PER_QUERY = 500
 
@@ -339,19 +342,26 @@ export function createJournalCopy (clickhouse: ClickHouseClient, mac: RecordMac)
   const isSigned = (row: StoredEntry, entry: Journal) =>
     mac.isAuthentic(row.mac, toSignedRecord(entry))
   const append = async (entries: readonly Journal[]) => {
-    const byMac = new Map(entries.map(entry => {
-      const row = toRow(entry, mac)
-      return [row.mac, { entry, row }] as const
-    }))
-    const stored = await readMacs(clickhouse, [...byMac.values()].map(({ row }) => row))
-    const missing = [...byMac.values()].filter(({ row }) => !stored.has(row.mac))
+    const byText = new Map(entries.map(entry => [canonicalText(entry), entry]))
+    for (const some of splitBatches([...byText.values()], ENTRIES_PER_QUERY)) {
+      const byTenant = Map.groupBy(some, ({ tenant }) => tenant)
+      const rows = streamRows<StoredEntry>(clickhouse, SELECT_STORED, {
+        tenants: [...byTenant.keys()],
+        seqs: [...new Set(some.map(({ seq }) => seq))],
+        named: new Map([...byTenant].map(([tenant, named]) =>
+          [tenant, named.map(({ seq }) => seq)])),
+      })
+      const { entries: stored } = await verified(rows, isSigned)
+      for (const entry of stored) byText.delete(canonicalText(entry))
+    }
+    const missing = [...byText.values()]
     if (missing.length === 0) return []
-    const values = missing.map(({ row }) => row)
+    const values = missing.map(entry => toRow(entry, mac))
     // Of another insert of the same rows ClickHouse would drop the later one, though somebody may
     // have deleted them in between. An entry that is stored twice is read once.
     await insertRows(
       clickhouse, { table: 'journal', columns: COLUMNS, values, token: randomUUID() })
-    return missing.map(({ entry }) => entry)
+    return missing
   }
   const read = (tenant: string) =>
     verified(streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant }), isSigned)
@@ -473,20 +483,6 @@ async function readRows<T> (
   return rows
 }
 
-/** The MACs of these rows that are stored. */
-async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set<string>> {
-  const stored = new Set<string>()
-  for (const some of splitBatches(rows, ENTRIES_PER_QUERY)) {
-    const macs = streamRows<{ readonly mac: string }>(clickhouse, SELECT_MACS, {
-      tenants: [...new Set(some.map(row => row.tenant))],
-      seqs: [...new Set(some.map(row => row.seq))],
-      macs: some.map(row => row.mac),
-    })
-    for await (const row of macs) stored.add(row.mac)
-  }
-  return stored
-}
-
 async function readNumbers (
   clickhouse: Reading, query: string, parameters: Record<string, unknown>
 ): Promise<ReadonlyMap<string, number>> {
@@ -506,15 +502,14 @@ const COLUMNS = [
   'reserved_micros', 'charged_micros', 'funded_micros', 'at', 'reason', 'header_base64', 'mac',
 ] as const
 
-const SELECT_MACS = `
-  SELECT DISTINCT mac FROM journal
-  WHERE tenant IN {tenants:Array(String)} AND seq IN {seqs:Array(UInt64)}
-    AND mac IN {macs:Array(String)}`
 const SELECT = `
   SELECT tenant, seq, entry_id, type, job, amount_micros, charge_micros, available_micros,
     reserved_micros, charged_micros, funded_micros, toUnixTimestamp64Milli(at) AS at, reason,
     base64Encode(header) AS header_base64, mac
   FROM journal`
+const SELECT_STORED = `
+  ${SELECT} WHERE tenant IN {tenants:Array(String)} AND seq IN {seqs:Array(UInt64)}
+    AND has({named:Map(String, Array(UInt64))}[tenant], seq)`
 const SELECT_ALL = `${SELECT} WHERE tenant = {tenant:String} ORDER BY seq, mac`
 const SELECT_FIRST = `
   SELECT toString(min(seq)) AS first FROM journal
@@ -543,7 +538,6 @@ const SELECT_LENGTHS = 'SELECT tenant, max(seq) AS entries FROM journal GROUP BY
 
 /** Integers of 64 bits come as text. */
 type StoredEntry = Readonly<Record<typeof COLUMNS[number], string>>
-type Row = ReturnType<typeof toRow>
 
 function toRow (entry: Journal, mac: RecordMac) {
   return {

@@ -93,6 +93,19 @@ describe('the head of the journal in a file', () => {
   })
 })
 
+it('an entry whose row was changed in ClickHouse is stored again by its message', async () => {
+  const other = `${tenant}-changed`
+  const stored = [1, 2].map(seq => ({ ...entryOf(TENANT, acceptedJob()), tenant: other, seq }))
+  await journal.append(stored)
+  await clickhouse.command({
+    query: `ALTER TABLE journal UPDATE amount_micros = 1 WHERE tenant = '${other}' AND seq = 2
+      SETTINGS mutations_sync = 1`,
+  })
+  expect(await journal.append(stored)).toEqual([stored[1]])
+  expect(await journal.read(other)).toEqual({ entries: stored, forged: [2] })
+  expect(await journal.append(stored)).toEqual([])
+})
+
 describe('the newest movements', () => {
   const numbered = (seq: number, entryId: string, type: string, charge = 0): Journal => ({
     ...entryOf(TENANT, acceptedJob()), seq, entryId, type, job: type === 'topup' ? '' : 'job_j', chargeMicros: charge,

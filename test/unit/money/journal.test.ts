@@ -247,19 +247,36 @@ describe('the copy of the journal in ClickHouse', () => {
   })
 
   it('stores an entry once, in any order and however often it is appended', async () => {
-    const macs = (await stored()).map(({ mac }) => ({ mac }))
-    const { copy, queries, inserted } = copyOn([], [macs[1]!, macs[2]!], macs)
+    const [one, two, three] = await stored()
+    const { copy, queries, inserted } = copyOn([], [two!, three!], [one!, two!, three!])
     expect(await copy.append([entry(3), entry(2), entry(3)])).toEqual([entry(3), entry(2)])
     expect(await copy.append([entry(3), entry(1), entry(2)])).toEqual([entry(1)])
     expect(await copy.append(entries)).toEqual([])
     expect(inserted.map(({ seq }) => seq)).toEqual([3, 2, 1])
-    expect(queries[0]?.query_params).toMatchObject({ tenants: [TENANT], seqs: [3, 2] })
+    expect(queries[0]?.query_params)
+      .toEqual({ tenants: [TENANT], seqs: [3, 2], named: new Map([[TENANT, [3, 2]]]) })
+  })
+
+  it('stores an entry again whose row was changed beside its MAC', async () => {
+    const [one] = await stored()
+    const { copy } = copyOn([{ ...one!, amount_micros: '1' }])
+    expect(await copy.append([entry(1)])).toEqual([entry(1)])
+  })
+
+  it('stores no entry again that an earlier message key signed', async () => {
+    const { clickhouse, inserted } = createClickhouseDouble(await stored())
+    const { MESSAGE_KEYS: keys } = messageKeysOf()
+    const mac = createRecordMac({
+      MESSAGE_KEYS: { ...keys, 2: Buffer.alloc(32, 2).toString('base64') }, MESSAGE_KEY_ACTIVE: '2',
+    })
+    expect(await createJournalCopy(clickhouse, mac).append(entries)).toEqual([])
+    expect(inserted).toEqual([])
   })
 
   it('looks up a bounded number of entries per query', async () => {
     const { copy, queries, inserted } = copyOn()
     await copy.append(Array.from({ length: 250 }, (_, index) => entry(index + 1)))
-    expect(queries.map(({ query_params: given }) => (given['macs'] as unknown[]).length))
+    expect(queries.map(({ query_params: given }) => (given['seqs'] as unknown[]).length))
       .toEqual([100, 100, 50])
     expect(inserted).toHaveLength(250)
   })
