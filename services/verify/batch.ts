@@ -295,8 +295,11 @@ class BatchCheck implements CheckedBatch {
 
   async #checkRows (positions: Positions): Promise<CheckResult> {
     const { submissions, value, rows: { canonicals, waits } } = this.#batch
-    const rows = positions.map(row =>
-      ({ row, canonical: canonicals[row] ?? '', tries: waits?.tries[row] ?? 0 }))
+    const rows = positions.map(position => ({
+      row: position,
+      canonical: canonicals[position] ?? '',
+      tries: waits?.tries[position] ?? 0,
+    }))
     const { service, tenant, options } = value
     return await this.#deps.checker.check(rows, {
       service: service as ServiceSlug,

@@ -16,8 +16,9 @@ import { sleep } from '../runtime/platform/retry.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
-  type CheckRequest, NOT_YET, type Provider, ProviderError, type ProviderFailure, type ProviderRow,
-  type ProviderVerdict, type RetryTime, UNCLEAR, type VendorSubmission,
+  type CheckRequest, NOT_YET, type Provider, ProviderError, type ProviderFailure,
+  type ProviderRequest, type ProviderRow, type ProviderVerdict, type RateLimit, type RetryTime,
+  UNCLEAR,
 } from './provider.ts'
 
 /** Creates each provider by name. */
@@ -183,7 +184,7 @@ export class Checker {
       const replies = await (submission === undefined ? check : collect)(rows, request)
       for (const { row, verdict, retry } of replies) {
         if (!requested.has(row)) continue
-        const sold = withOptions(verdictFor(service, verdict), options)
+        const sold = requireOptions(requirePurpose(service, verdict), options)
         // A provider that does not say what it checked is a vendor.
         answers.answers.set(row, sold.evidence === undefined
           ? { ...sold, evidence: BY_VENDOR[sold.status] }
@@ -363,7 +364,7 @@ type ResilientProvider = Omit<Provider, 'id' | 'check'> & {
 }
 
 /** Asks for the answers of a submission to the given rows; without one, submits the rows. */
-type VendorRequest = CheckRequest & { readonly submission?: VendorSubmission }
+type VendorRequest = Omit<ProviderRequest, 'deadlineMs'>
 
 type Answers = {
   readonly answers: Map<number, ProviderVerdict>
@@ -405,25 +406,26 @@ const BY_VENDOR: Readonly<Record<RowStatus, Evidence>> = {
 /**
  * The verdict if it has what the service exists for, else `unknown`: only verdicts are charged. A
  * carrier service exists for a carrier or a network code, a messenger for the registration, by
- * which a number is `invalid` or not. Equal verdicts stay one object.
+ * which a number is `invalid` or not.
  */
-function verdictFor (service: ServiceSlug, verdict: ProviderVerdict): ProviderVerdict {
+function requirePurpose (service: ServiceSlug, verdict: ProviderVerdict): ProviderVerdict {
   if (verdict.status === 'unknown') return verdict
-  if (service === 'carrier-single' || service === 'carrier-lookup') return withCarrier(verdict)
-  if (service === 'whatsapp' || service === 'telegram') return withAccount(service, verdict)
+  if (service === 'carrier-single' || service === 'carrier-lookup') return requireCarrier(verdict)
+  if (service === 'whatsapp' || service === 'telegram') return requireAccount(service, verdict)
   return verdict
 }
 
-const withoutCarrier = new WeakMap<ProviderVerdict, ProviderVerdict>()
+/** `unknown` verdicts by those without a carrier, so that equal verdicts stay one object. */
+const lackingCarrier = new WeakMap<ProviderVerdict, ProviderVerdict>()
 
-function withCarrier (verdict: ProviderVerdict): ProviderVerdict {
+function requireCarrier (verdict: ProviderVerdict): ProviderVerdict {
   const { carrier, mcc, mnc } = verdict.fields
   if (carrier !== undefined || (mcc !== undefined && mnc !== undefined)) return verdict
-  const earlier = withoutCarrier.get(verdict)
+  const earlier = lackingCarrier.get(verdict)
   if (earlier !== undefined) return earlier
   const reason = verdict.status === 'invalid' ? verdict.reason : 'carrier_unknown'
   const unknown = { ...verdict, status: 'unknown', reason, confidence: 0 } as const
-  withoutCarrier.set(verdict, unknown)
+  lackingCarrier.set(verdict, unknown)
   return unknown
 }
 
@@ -431,7 +433,7 @@ function withCarrier (verdict: ProviderVerdict): ProviderVerdict {
  * The verdict if it has the answers of all options, with the dates that they are about, else
  * `unknown`: the options are a part of what the job buys for each row.
  */
-function withOptions (verdict: ProviderVerdict, options: readonly string[]): ProviderVerdict {
+function requireOptions (verdict: ProviderVerdict, options: readonly string[]): ProviderVerdict {
   if (options.length === 0 || verdict.status === 'unknown') return verdict
   const since = options.map(optionDate).find(date => date !== undefined)
   const fields = { ...verdict.fields, ...since !== undefined && { reassigned_since: since } }
@@ -440,7 +442,7 @@ function withOptions (verdict: ProviderVerdict, options: readonly string[]): Pro
   return { ...verdict, status: 'unknown', reason, confidence: 0 }
 }
 
-function withAccount (
+function requireAccount (
   service: 'whatsapp' | 'telegram', verdict: ProviderVerdict
 ): ProviderVerdict {
   const registered = verdict.fields[service]
@@ -588,9 +590,6 @@ function createBreaker (
   breaker.onStateChange(state => onCircuit(state === CircuitState.Open))
   return breaker
 }
-
-/** At most this many calls in this time, by this process. */
-type RateLimit = { readonly calls: number, readonly perMs: number }
 
 /** Limits the Retry-After that a provider asks for. */
 const MAX_PAUSE_MS = 900_000

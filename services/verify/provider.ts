@@ -4,6 +4,7 @@ import type { OptionName } from '../jobs/options.ts'
 
 /** One contact to check. Answers repeat `row`, by which they are matched. */
 export type ProviderRow = {
+  /** Its position in the batch. */
   readonly row: number
   readonly canonical: string
   /** How often it has waited for a host, see `ProviderAnswer.retry`; never if left out. */
@@ -62,11 +63,12 @@ export type VendorSubmission = {
 export type Submissions = {
   /** Redis time. */
   readonly now: () => number
-  /** The newest submission with this row. */
-  readonly of: (row: number) => VendorSubmission | undefined
-  /** Records the intention to submit these rows; to be called before the vendor is. */
+  /** The newest submission with the row at this position. */
+  readonly of: (position: number) => VendorSubmission | undefined
+  /** Records the intention to submit the rows at these positions, before the vendor is called. */
   readonly begin: (
-    rows: readonly number[], terms: Pick<VendorSubmission, 'provider' | 'deadlineMs' | 'pollMs'>,
+    positions: readonly number[],
+    terms: Pick<VendorSubmission, 'provider' | 'deadlineMs' | 'pollMs'>,
   ) => Promise<VendorSubmission>
   /** Records the task that the vendor has made of it. */
   readonly accept: (submission: VendorSubmission, task: string) => Promise<void>
@@ -125,12 +127,15 @@ export type Provider = {
     readonly timeoutMs?: number
     readonly attemptTimeoutMs?: number
     readonly concurrency?: number
-    readonly rate?: { readonly calls: number, readonly perMs: number }
+    readonly rate?: RateLimit
     /** Rate of the calls for answers of submissions; one that would wait is skipped. */
-    readonly pollRate?: { readonly calls: number, readonly perMs: number }
+    readonly pollRate?: RateLimit
   }
   check (rows: readonly ProviderRow[], request: ProviderRequest): Promise<readonly ProviderAnswer[]>
 }
+
+/** At most this many calls in this time, by this process. */
+export type RateLimit = { readonly calls: number, readonly perMs: number }
 
 /**
  * All failures of a provider; the stage decides which of them it retries. `rejected_input` says

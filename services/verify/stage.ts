@@ -74,20 +74,11 @@ export class VerifyStage implements Stage<'verify'> {
     messages: readonly BatchMessage[], signal: AbortSignal
   ): Promise<readonly (Decision<'verify'> | Postponement<'verify'>)[]> {
     const nowMs = this.#deps.clock.now()
-    const open = messages.filter((message) => !this.#ended.has(formatPosition(message)))
-    const early = open.filter(({ value }) => value.notBefore > nowMs)
-    const over = await jobsOver(early, this.#deps)
-    const waiting = early.find(({ value }) => !over.has(value.job))
-    const inOrder =
-      waiting === undefined ? messages : messages.slice(0, messages.indexOf(waiting))
-    const due = open.filter((message) =>
-      inOrder.includes(message) || over.has(message.value.job))
-    const decisions = await this.#decideAll(due, signal)
-    const redelivered = inOrder.filter((message) => !open.includes(message))
+    const { due, redelivered, waiting, behind } = await this.#sort(messages, nowMs)
+    const decisions = await this.#decideAll([...due, ...behind], signal)
     decisions.push(...redelivered.map((message) => ({ completes: [message], emits: [] })))
     if (waiting === undefined) return decisions
     const untilMs = Math.min(waiting.value.notBefore, nowMs + CANCELLATION_POLL_MS)
-    const behind = due.filter((message) => !inOrder.includes(message))
     const remembered = decisions.map((decision) => ({
       ...decision,
       afterProduced: async () => {
@@ -96,6 +87,31 @@ export class VerifyStage implements Stage<'verify'> {
       },
     }))
     return [...remembered, { postpone: waiting, untilMs }]
+  }
+
+  /**
+   * The first message that must wait, and what is decided: the messages before it, those that ended
+   * before their redelivery apart, and behind it those of jobs that are over.
+   */
+  async #sort (messages: readonly BatchMessage[], nowMs: number) {
+    const isOpen = (message: BatchMessage) => !this.#ended.has(formatPosition(message))
+    const isEarly = ({ value }: BatchMessage) => value.notBefore > nowMs
+    const over = await jobsOver(
+      messages.filter(message => isOpen(message) && isEarly(message)), this.#deps)
+    const due: BatchMessage[] = []
+    const redelivered: BatchMessage[] = []
+    const behind: BatchMessage[] = []
+    let waiting: BatchMessage | undefined
+    for (const message of messages) {
+      const isOver = over.has(message.value.job)
+      if (!isOpen(message)) {
+        if (waiting === undefined) redelivered.push(message)
+      } else if (waiting === undefined) {
+        if (isEarly(message) && !isOver) waiting = message
+        else due.push(message)
+      } else if (isOver) behind.push(message)
+    }
+    return { due, redelivered, waiting, behind }
   }
 
   /** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */
@@ -188,10 +204,8 @@ async function jobsOver (
 ): Promise<ReadonlySet<string>> {
   const tenants = new Map(messages.map(({ value }) => [value.job, value.tenant]))
   const over = await Promise.all([...tenants].map(async ([job, tenant]) => {
-    const outcome = await store.outcome(tenant, job)
-    const isRunning = outcome.kind === 'accepted' && !outcome.job.ended &&
-      outcome.job.status !== 'cancelling'
-    return isRunning ? [] : [job]
+    const { action } = await store.batchAction(tenant, job)
+    return action === 'run' ? [] : [job]
   }))
   return new Set(over.flat())
 }
@@ -204,8 +218,8 @@ function toWaiting (
   const due = rows.waits?.due ?? []
   for (const [index, position] of openIn(outcomes).entries()) {
     // Without a word of its check or of a host, a row had no provider.
-    const before = rows.waits?.reasons[index] as Reason | undefined
-    const reason = waiting.get(position)?.reason ?? before ?? NO_PROVIDER.reason
+    const reason = rows.waits?.reasons[index] as Reason | undefined ??
+      waiting.get(position)?.reason ?? NO_PROVIDER.reason
     reasons[reason] = (reasons[reason] ?? 0) + 1
   }
   return {

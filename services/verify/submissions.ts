@@ -57,7 +57,7 @@ class BatchSubmissions implements Submissions {
   readonly #binding: Binding
   readonly #all = new Map<string, Recorded>()
   /** The few submissions with each row of the chunk, by reference. */
-  readonly #byIndex = new Map<number, Map<string, Recorded>>()
+  readonly #byRow = new Map<number, Map<string, Recorded>>()
 
   constructor (batch: VerificationBatch, store: Store) {
     const { tenant, job, chunk, batch: number } = batch.value
@@ -78,8 +78,8 @@ class BatchSubmissions implements Submissions {
     return this.#store.clock.now()
   }
 
-  of (row: number): VendorSubmission | undefined {
-    const submissions = this.#byIndex.get(this.#indexOf(row))?.values() ?? []
+  of (position: number): VendorSubmission | undefined {
+    const submissions = this.#byRow.get(this.#rowAt(position))?.values() ?? []
     return [...submissions].reduce<Recorded | undefined>((newest, submission) =>
       newest !== undefined && newest.submittedAtMs > submission.submittedAtMs
         ? newest
@@ -91,7 +91,7 @@ class BatchSubmissions implements Submissions {
     terms: Pick<VendorSubmission, 'provider' | 'deadlineMs' | 'pollMs'>
   ): Promise<VendorSubmission> {
     const { tenant, job, chunk, batch } = this.#batch.value
-    const rows = positions.map((position) => this.#indexOf(position))
+    const rows = positions.map((position) => this.#rowAt(position))
     // The same for the same rows of the same batch at the same provider, in every attempt.
     const digest = createHash('sha256').update(rows.join()).digest('hex')
     const name = [tenant, job, chunk, batch, terms.provider, digest].join('\n')
@@ -109,9 +109,7 @@ class BatchSubmissions implements Submissions {
 
   async drop ({ reference }: VendorSubmission): Promise<void> {
     await this.#store.redis.hdel(this.#key, reference)
-    for (const index of this.#all.get(reference)?.rows ?? []) {
-      this.#byIndex.get(index)?.delete(reference)
-    }
+    for (const row of this.#all.get(reference)?.rows ?? []) this.#byRow.get(row)?.delete(reference)
     this.#all.delete(reference)
   }
 
@@ -126,13 +124,13 @@ class BatchSubmissions implements Submissions {
 
   #set (submission: Recorded): void {
     this.#all.set(submission.reference, submission)
-    for (const index of submission.rows) {
-      const submissions = this.#byIndex.get(index) ?? new Map<string, Recorded>()
-      this.#byIndex.set(index, submissions.set(submission.reference, submission))
+    for (const row of submission.rows) {
+      const submissions = this.#byRow.get(row) ?? new Map<string, Recorded>()
+      this.#byRow.set(row, submissions.set(submission.reference, submission))
     }
   }
 
-  #indexOf (position: number): number {
+  #rowAt (position: number): number {
     return this.#batch.rows.rows[position] ?? -1
   }
 }
