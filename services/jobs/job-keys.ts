@@ -69,11 +69,11 @@ export const KEY_CACHE_MS = 5_000
 
 /** The data keys of jobs, or the keys of their headers, opened by keys of organizations. */
 export function createJobKeys (options: JobKeysOptions): JobKeys {
-  const { redis, part, keys, cache: unwrapped = createKeyCache() } = options
-  const restored = createRestored(options)
+  const { redis, part, keys, cache = createKeyCache() } = options
+  const restoreKey = createRestoreKey(options)
   const isErased = async (tenant: string, job: string) =>
     await redis.exists(jobRedisKeys(tenant, job).erased) === 1
-  const closed = async (tenant: string, job: string): Promise<Buffer | undefined> => {
+  const findClosedKey = async (tenant: string, job: string): Promise<Buffer | undefined> => {
     const { findClosed } = options
     if (findClosed === undefined || isExpired(job) || await isErased(tenant, job)) return undefined
     const wrapped = await findClosed(tenant, job)
@@ -81,7 +81,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     return await isErased(tenant, job) ? undefined : wrapped
   }
   const findElsewhere = async (tenant: string, job: string) =>
-    await closed(tenant, job) ?? await restored(tenant, job)
+    await findClosedKey(tenant, job) ?? await restoreKey(tenant, job)
   /** Falls back to the topic if the bytes in Redis are damaged. */
   const unwrap = async (tenant: string, job: string, wrapped: Buffer): Promise<Buffer> => {
     try {
@@ -97,14 +97,14 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
   return {
     get: async (tenant, job) => {
       const name = dataKeyName(tenant, job)
-      const cached = unwrapped.get(`${part}:${name}`)
+      const cached = cache.get(`${part}:${name}`)
       if (cached !== undefined) return cached
       const wrapped = await redis.getBuffer(name) ?? await findElsewhere(tenant, job)
       if (wrapped === undefined) return undefined
       const key = await unwrap(tenant, job, wrapped).catch((error: unknown): undefined => {
         if (!(error instanceof OrganizationErasedError)) throw error
       })
-      if (key !== undefined) unwrapped.set(`${part}:${name}`, key)
+      if (key !== undefined) cache.set(`${part}:${name}`, key)
       return key
     },
   }
@@ -114,9 +114,9 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
 const isExpired = (job: string) => requestedAtMs(job) + ACCEPTED_KEY_MS <= Date.now()
 
 /** Restores the wrapped key of a running job to Redis; undefined if the job does not run. */
-function createRestored (options: JobKeysOptions) {
+function createRestoreKey (options: JobKeysOptions) {
   const restoring = new Map<string, Promise<Buffer | undefined>>()
-  const restored = async (tenant: string, job: string): Promise<Buffer | undefined> => {
+  const restore = async (tenant: string, job: string): Promise<Buffer | undefined> => {
     if (await options.isRunning?.(tenant, job) !== true) return undefined
     const wrapped = await options.restore?.(tenant, job)
     if (wrapped === undefined) {
@@ -133,7 +133,7 @@ function createRestored (options: JobKeysOptions) {
   return (tenant: string, job: string): Promise<Buffer | undefined> => {
     const name = dataKeyName(tenant, job)
     const pending = restoring.get(name) ??
-      restored(tenant, job).finally(() => restoring.delete(name))
+      restore(tenant, job).finally(() => restoring.delete(name))
     restoring.set(name, pending)
     return pending
   }

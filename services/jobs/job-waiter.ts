@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parseTenant } from '../accounts/tenant.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
-import type { Job, Outcome } from './job.ts'
+import type { DecidedOutcome, Job, Outcome } from './job.ts'
 import { type JobFields, parseJob, outcomeIn, OUTCOMES_CHANNEL } from './job-record.ts'
 import type { JobStore } from './store.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
@@ -150,8 +150,6 @@ export async function subscribeToJobs (subscriber: RedisClient) {
     },
   }
 }
-
-export type DecidedOutcome = Exclude<Outcome, { readonly kind: 'open' }>
 
 type OutcomesOptions = {
   readonly store: Pick<JobStore, 'outcome' | 'refuse'>

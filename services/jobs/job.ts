@@ -149,7 +149,7 @@ export type VerdictCounts = Readonly<Record<string, number>>
 /** A block that counts: its chunk and the rows that it was the first to finish. */
 export type ManifestEntry = {
   readonly chunk: number
-  /** Hex SHA-256 of the sealed bytes. */
+  /** See `blockDigest`. */
   readonly digest: string
   /** Bitmap of the chunk: the rows that this block was the first to finish. */
   readonly won: Buffer
@@ -162,7 +162,7 @@ export type ManifestEntry = {
   readonly order?: number | undefined
 }
 
-/** Arguments and results of the steps of a job: claim, accept, tally, fail, close. */
+// Arguments and results of the steps of a job: claim, accept, tally, fail, close.
 
 export type ClaimRequest = {
   /** Id of the new job; its timestamp is Redis time. */
@@ -227,20 +227,17 @@ export type InlineResults = {
   readonly keeps: boolean
 }
 
-/** `entry`: the reserve entry, while the outbox holds it. */
-export type Accepted =
-  | { readonly kind: 'accepted', readonly job: Job, readonly entry: Journal | undefined }
-  | { readonly kind: 'refused', readonly refusal: Refusal }
-
 /**
- * `open`: undecided. An accepted job may not be announced yet. Only `refuse` returns `entry`, the
- * reserve entry while the outbox holds it, and `forgotten`: Redis has no record of the claim, and
- * its job may have been accepted and closed long ago.
+ * An accepted job may not be announced yet. Only `accept` and `refuse` return `entry`, the reserve
+ * entry while the outbox holds it, and only `refuse` returns `forgotten`: Redis has no record of
+ * the claim, and its job may have been accepted and closed long ago.
  */
-export type Outcome =
+export type DecidedOutcome =
   | { readonly kind: 'accepted', readonly job: Job, readonly entry?: Journal | undefined }
   | { readonly kind: 'refused', readonly refusal: Refusal, readonly forgotten?: true }
-  | { readonly kind: 'open' }
+
+/** `open`: undecided. */
+export type Outcome = DecidedOutcome | { readonly kind: 'open' }
 
 /**
  * The counts of a block; the bitmaps of its chunk have equal length, least significant bit first.
@@ -248,7 +245,7 @@ export type Outcome =
 export type TallyBlock = {
   readonly job: string
   readonly chunk: number
-  /** Hex SHA-256 of the sealed bytes and the fields stored with them: see `blockDigest`. */
+  /** See `blockDigest`. */
   readonly digest: string
   /** True if the block contains all inputs of its chunk. */
   readonly inputs: boolean

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Completed } from '../../schemas/types.ts'
+import type { Completed, SealedRows } from '../../schemas/types.ts'
 import { connectJobKeys, JobKeyLostError, type JobKeys, type JobKeysOptions } from './job-keys.ts'
 import {
   type Binding, detachBuffer, openSealed, seal, SealError, subkey, unpack, unpackWith,
@@ -177,8 +177,7 @@ function buildBitmap (emission: Emission, chunkRows: number): Buffer {
 }
 
 /** Topics whose messages carry sealed rows; each topic has its own subkey. */
-type RowsTopic =
-  'rows.submitted' | 'rows.normalized' | 'rows.to-verify' | 'rows.retry' | 'rows.completed'
+type RowsTopic = keyof SealedRows
 
 const ROWS_TOPICS: ReadonlySet<string> = new Set<RowsTopic>(
   ['rows.submitted', 'rows.normalized', 'rows.to-verify', 'rows.retry', 'rows.completed'])
@@ -200,7 +199,7 @@ type RowsBinding = {
   readonly chunks: number
   /** Registry id of the schema of the rows. */
   readonly rowsSchema: number
-  /** `toBoundBytes` a block, else empty. */
+  /** `toBoundBytes` of a block; empty for other topics. */
   readonly bound: Buffer
 }
 
@@ -224,7 +223,7 @@ export function unsealRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffe
 
 /**
  * The additional authenticated data of sealed rows: version, key id, tenant, job, topic, chunk,
- * batch, chunks, schema id, digest of the bitmaps. The key id is derived from the data key, so
+ * batch, chunks, schema id, bound bytes. The key id is derived from the data key, so
  * wrapping the data key under another key changes no seal.
  */
 function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {

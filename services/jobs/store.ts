@@ -2,10 +2,11 @@ import { moneyKeys } from '../money/redis-keys.ts'
 import {
   createMarkActive, parseEntry, GUARD_LUA, guardedScript, integer, WALLET_LUA,
 } from '../money/wallet.ts'
-import type {
-  Job, ManifestEntry, AcceptRequest, Accepted, InlineResults, Cancelled, ClaimRequest, FailBlock,
-  IdempotencyClaim, OpenJob, Outcome, TallyBlock, Tallied, Feed, BatchAction,
-  WaitingBatch, WaitingRows,
+import {
+  type AcceptRequest, type BatchAction, type Cancelled, type ClaimRequest, type DecidedOutcome,
+  type FailBlock, type Feed, type IdempotencyClaim, type InlineResults, type Job,
+  type ManifestEntry, type OpenJob, type Outcome, type Tallied, type TallyBlock, type WaitingBatch,
+  type WaitingRows,
 } from './job.ts'
 import {
   BLOCK, cursorsKey, deadlineIn, toFields, toIdempotencyKeys, INLINE_RESULTS_FIELD, jobRedisKeys,
@@ -68,7 +69,7 @@ function createRequestSteps (redis: RedisClient, scripts: Scripts) {
     /**
      * Reserves the price and stores the job, or refuses it. The result for a job id never changes.
      */
-    accept: async (tenant: string, request: AcceptRequest): Promise<Accepted> => {
+    accept: async (tenant: string, request: AcceptRequest): Promise<DecidedOutcome> => {
       // Before the script: `ledger` ships only the outboxes of active tenants.
       await markActive(tenant)
       const keys = [
@@ -441,7 +442,7 @@ function parseClaim (reply: readonly string[]): IdempotencyClaim {
 type JobOfTenant = { readonly tenant: string, readonly job: string }
 
 /** Decodes the reply of `accept`. */
-function parseAccepted ({ tenant, job }: JobOfTenant, reply: readonly string[]): Accepted {
+function parseAccepted ({ tenant, job }: JobOfTenant, reply: readonly string[]): DecidedOutcome {
   const [kind, entry] = reply
   if (kind === 'refused') {
     const refusal = parseRefusal(job, toFields(reply.slice(1)))

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { deriveHeaderKey, type NewJobKey, type NewJobKeys } from './job-keys.ts'
-import { type DecidedOutcome, isSafe, notJournaled, type OutcomeWaiter } from './job-waiter.ts'
+import { isSafe, notJournaled, type OutcomeWaiter } from './job-waiter.ts'
 import {
-  type ClaimRequest, type Feed, type IdempotencyClaim, type Job, newJobId, type Preflight,
-  type QuoteSample, type Refusal,
+  type ClaimRequest, type DecidedOutcome, type Feed, type IdempotencyClaim, type Job, newJobId,
+  type Preflight, type QuoteSample, type Refusal,
 } from './job.ts'
 import { type JobHeader, sealHeader } from './message-codec.ts'
 import type { JobStore } from './store.ts'
@@ -324,15 +324,17 @@ function toEmission (
 type InputChunk = { readonly firstRow: number, readonly inputs: readonly string[] }
 
 export const CHUNK_ROWS = 2_000
-/** Sealed chunks stay within 256 KiB; 1 KiB is reserved for seal, envelope and headers. */
+/** Sealed chunks have about 256 KiB at most; 1 KiB is for seal, envelope and headers. */
 const CHUNK_BYTES = 256 * 1_024 - 1_024
-/** Upper bound of the length that Avro puts before a string. */
-const LENGTH_BYTES = 3
+/** What the JSON of the inputs has beside each: two quotes and a comma. */
+const DELIMITER_BYTES = 3
 
 /**
- * Splits inputs into chunks of at most `maxRows` rows and 256 KiB, counted before compression:
- * sealing never makes them larger. A single larger input has its own chunk. `extraBytes` are sent
- * along with an input, by row. Tests pass a smaller `maxRows`, for small jobs with many chunks.
+ * Splits inputs into chunks of at most `maxRows` rows and about 256 KiB. That is an estimate, which
+ * leaves out escapes in the JSON of the inputs: once compressed, random control characters have a
+ * quarter more, far from the limit of a message. A single larger input has its own chunk.
+ * `extraBytes` are sent along with an input, by row. Tests pass a smaller `maxRows`, for small jobs
+ * with many chunks.
  */
 function splitInputs (
   inputs: readonly string[], extraBytes: (row: number) => number = () => 0,
@@ -342,7 +344,7 @@ function splitInputs (
   let firstRow = 0
   let bytes = 0
   for (let row = 0; row < inputs.length; row += 1) {
-    const size = Buffer.byteLength(inputs[row]!) + LENGTH_BYTES + extraBytes(row)
+    const size = Buffer.byteLength(inputs[row]!) + DELIMITER_BYTES + extraBytes(row)
     const full = row - firstRow === maxRows || bytes + size > CHUNK_BYTES
     if (full && row > firstRow) {
       chunks.push({ firstRow, inputs: inputs.slice(firstRow, row) })

@@ -3,7 +3,7 @@ import type { Journal, Normalized } from '../../schemas/types.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import type { Decision, Emission } from '../runtime/engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Accepted, AcceptRequest, QuoteSample } from '../jobs/job.ts'
+import type { AcceptRequest, DecidedOutcome, QuoteSample } from '../jobs/job.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import { isOutageOrFatal } from '../runtime/platform/errors.ts'
@@ -126,7 +126,7 @@ async function isEnded (
 async function accept (
   head: Normalized, { sample, ...counts }: PreflightCounts & { readonly sample?: QuoteSample },
   policy: TenantPolicy, deps: LookupDeps
-): Promise<Accepted> {
+): Promise<DecidedOutcome> {
   const { service } = toCoordinates(head)
   const { feed } = head
   const { events, lowBalanceMicros, maxActiveJobs } = policy

@@ -7,7 +7,7 @@ import type { ContactLists } from '../accounts/contact-lists.ts'
 import { parseTenant } from '../accounts/tenant.ts'
 import { type CachedRecord, isCurrent, type RecordCache } from '../cache/cache.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
-import type { QuoteSample } from '../jobs/job.ts'
+import type { Preflight, QuoteSample } from '../jobs/job.ts'
 import { hasOptions } from '../jobs/options.ts'
 import { type ChunkCoordinates, toCoordinates } from '../jobs/results/block.ts'
 import { contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
@@ -28,14 +28,8 @@ export type JobMessages = {
   readonly members: readonly ChunkMessage[]
 }
 
-/** What a job is made of. Rows that lists refuse are free like invalid ones, and count as such. */
-export type PreflightCounts = {
-  readonly totalRows: number
-  readonly invalidRows: number
-  readonly duplicateRows: number
-  readonly cacheHits: number
-  readonly freshChecks: number
-}
+/** What a job is made of. */
+export type PreflightCounts = Omit<Preflight, 'maxQuoteMicros' | 'quoteId'>
 
 /** Maximum number of rows of a verification batch. */
 export type BatchRows = (lane: Lane, service: ServiceSlug) => number
@@ -91,20 +85,21 @@ export async function readChunks (
   const duplicates = new Duplicates(totalRows)
   const isMixed = new Set(messages.map(({ value }) => value.tokenVersion)).size > 1
   const chunks: Chunk[] = []
-  const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
+  const kinds = { invalid: 0, refused: 0, duplicate: 0, hit: 0, toVerify: 0 }
+  let nextRow = 0
   for (const message of messages) {
     const next = messages[chunks.length + PREFETCH]
     if (next !== undefined) loader.prefetch(next)
     const { rows, records } = await loader.load(message)
     const coordinates = toCoordinates(message.value)
-    if (coordinates.firstRow !== counts.totalRows) {
+    if (coordinates.firstRow !== nextRow) {
       const { chunk, firstRow } = coordinates
-      const expected = counts.totalRows
       // Rows count from 0.
-      throw new InconsistencyError(firstRow > expected
-        ? `rows ${expected}-${firstRow - 1} of job ${terms.job} are missing before chunk ${chunk}`
-        : `chunk ${chunk} of job ${terms.job} starts at row ${firstRow}, expected ${expected}`)
+      throw new InconsistencyError(firstRow > nextRow
+        ? `rows ${nextRow}-${firstRow - 1} of job ${terms.job} are missing before chunk ${chunk}`
+        : `chunk ${chunk} of job ${terms.job} starts at row ${firstRow}, expected ${nextRow}`)
     }
+    nextRow += coordinates.rows
     const { orgId, mode } = parseTenant(coordinates.tenant)
     const listed = await lists?.find(orgId, rows.canonicals) ?? []
     // Only `verify` knows the mail server of a domain, so it answers these rows from the cache.
@@ -120,18 +115,21 @@ export async function readChunks (
     const hits = needsMailServer ? [] : records.map(record => usableHit(record, terms))
     const { tokenVersion } = message.value
     const chunk = { coordinates, rows, tokenVersion, hits, listed, duplicates }
-    const counted = countRows(chunk)
-    counts.totalRows += counted.totalRows
-    counts.invalidRows += counted.invalidRows
-    counts.duplicateRows += counted.duplicateRows
-    counts.cacheHits += counted.cacheHits
-    counts.freshChecks += counted.freshChecks
+    for (let row = 0; row < coordinates.rows; row++) kinds[classifyRow(chunk, row)]++
     chunks.push(chunk)
     await eventLoop.yield(terms.lane, coordinates.tenant)
   }
-  if (counts.totalRows !== totalRows) {
-    throw new InconsistencyError(`the chunks of job ${terms.job} have ${counts.totalRows} rows, ` +
+  if (nextRow !== totalRows) {
+    throw new InconsistencyError(`the chunks of job ${terms.job} have ${nextRow} rows, ` +
       `expected ${totalRows}`)
+  }
+  const counts = {
+    totalRows,
+    // Rows that lists refuse are free like invalid ones.
+    invalidRows: kinds.invalid + kinds.refused,
+    duplicateRows: kinds.duplicate,
+    cacheHits: kinds.hit,
+    freshChecks: kinds.toVerify,
   }
   return { chunks, counts }
 }
@@ -150,18 +148,6 @@ export type Chunk = {
 }
 
 export type RowKind = 'invalid' | 'refused' | 'duplicate' | 'hit' | 'toVerify'
-
-function countRows (chunk: Chunk): PreflightCounts {
-  const counts = { invalid: 0, refused: 0, duplicate: 0, hit: 0, toVerify: 0 }
-  for (let row = 0; row < chunk.coordinates.rows; row++) counts[classifyRow(chunk, row)]++
-  return {
-    totalRows: chunk.coordinates.rows,
-    invalidRows: counts.invalid + counts.refused,
-    duplicateRows: counts.duplicate,
-    cacheHits: counts.hit,
-    freshChecks: counts.toVerify,
-  }
-}
 
 /** The kind of a row, which decides whether it is complete or has to be verified. */
 export function classifyRow (chunk: Chunk, row: number): RowKind {

@@ -218,7 +218,7 @@ function readKeyedSubmission (request: FastifyRequest, settings: Settings): Subm
 }
 
 /**
- * The submission of a request for a quote, without an Idempotency-Key.
+ * The submission of a request, without its Idempotency-Key.
  * @throws ApiException for an invalid one; a test key may request an error by a sandbox input.
  */
 function readSubmission (request: FastifyRequest, settings: Settings): Submission {

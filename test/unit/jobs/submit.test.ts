@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { deriveHeaderKey } from '../../../services/jobs/job-keys.ts'
 import { describe, expect, it } from 'vitest'
 import type { Job, IdempotencyClaim, Outcome } from '../../../services/jobs/job.ts'
-import type { DecidedOutcome } from '../../../services/jobs/job-waiter.ts'
+import type { DecidedOutcome } from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/message-codec.ts'
 import {
   CHUNK_ROWS, createSubmitter, NotSubmittedError, type Submission, type SubmitterOptions,
