@@ -1,19 +1,16 @@
-import type { KeyObject } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { type Checks, checksConfig, listChecks, type ProviderLists } from '../jobs/checks.ts'
+import { checksConfig, listChecks } from '../jobs/checks.ts'
 import { listsConfig } from '../jobs/lists-folder.ts'
-import { type OptionPrices, optionPricesConfig } from '../jobs/options.ts'
-import { type Prices, readPrices, unitPricesConfig } from '../money/prices.ts'
+import { optionPricesConfig } from '../jobs/options.ts'
+import { readPrices, unitPricesConfig } from '../money/prices.ts'
 import {
   cacheKeys, clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys,
   stateKeys,
 } from '../runtime/platform/config.ts'
 import { connectionFields } from '../runtime/platform/http-server.ts'
-import type { MinimumThroughput } from '../runtime/platform/peer-guards.ts'
 import { deriveSubkeys } from '../runtime/crypto/mac.ts'
 import { limitFields } from './limits/limiter.ts'
 import { tlsFields } from './tls.ts'
-import type { WebhookRules } from '../webhooks/url.ts'
 
 /** The configuration of `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({
@@ -107,29 +104,15 @@ export type Config = Static<typeof ingestConfig>
 
 const DAY_MS = 86_400_000
 
-/** The settings of the REST API. */
-export type Settings = {
-  readonly checks: Checks
-  readonly prices: Prices
-  readonly optionPrices: OptionPrices
-  /** Of live keys, by service: they decide which options a service has. */
-  readonly providers: ProviderLists
-  readonly webhooks: WebhookRules
-  readonly maxWebhookEndpoints: number
-  /** Addresses or networks whose X-Forwarded-Proto is trusted. */
-  readonly trustedProxies: readonly string[]
-  readonly fingerprintKey: KeyObject
-  readonly bodyBudgetBytes: number
-  readonly bodyThroughput: MinimumThroughput
-  readonly retentionMs: number
-}
+export type Settings = ReturnType<typeof toSettings>
 
-/** Derives the settings from the configuration. */
-export function toSettings (config: Config): Settings {
+/** Derives the settings of the REST API from the configuration. */
+export function toSettings (config: Config) {
   return {
     checks: listChecks(config),
     prices: readPrices(config.PRICES),
     optionPrices: config.OPTION_PRICES,
+    /** Of live keys, by service: they decide which options a service has. */
     providers: config.PROVIDERS,
     webhooks: {
       allowHttp: config.WEBHOOK_ALLOW_HTTP,
@@ -137,6 +120,7 @@ export function toSettings (config: Config): Settings {
       ports: config.WEBHOOK_PORTS,
     },
     maxWebhookEndpoints: config.MAX_WEBHOOK_ENDPOINTS,
+    /** Addresses or networks whose X-Forwarded-Proto is trusted. */
     trustedProxies: config.TRUSTED_PROXIES,
     // The same after a rotation, so that a retry stays the same request.
     fingerprintKey: deriveSubkeys(config.MESSAGE_KEYS, 'fingerprint')[0],

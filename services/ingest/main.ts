@@ -43,29 +43,29 @@ import { closedKeys } from '../jobs/wrapped-keys.ts'
 
 /** Connects all dependencies of the interface and listens. */
 async function startIngest (
-  settings: Config, context: ServiceContext, connect = connectDeps
+  config: Config, context: ServiceContext, connect = connectDeps
 ): Promise<Running> {
   const { log, metrics } = context
   // Only the versions are shown here: `verify` reads the lists.
-  const folder = await ListsFolder.open(settings, context, async () => {})
+  const folder = await ListsFolder.open(config, context, async () => {})
   const lists = () => folder?.manifest
   watchReferenceData(metrics, lists)
-  const shared = await connect(settings, context, [
+  const shared = await connect(config, context, [
     'bus', 'codec', 'state', 'cache', 'clickhouse', 'recordMac', 'clock',
   ])
   const { state, cache, clock } = shared
   const store = createJobStore(state)
   const keys = connectJobKeys(
-    shared, settings, { part: 'results', findClosed: closedKeys(shared) })
+    shared, config, { part: 'results', findClosed: closedKeys(shared) })
   const { cachedOrgPolicy } = createOrganizations(state)
-  const limits = (org: string) => toRateLimits(settings, cachedOrgPolicy(org))
+  const limits = (org: string) => toRateLimits(config, cachedOrgPolicy(org))
   const limiter = new RequestLimiter({ cache, limits, log, metrics })
   const { waiter, ...submitting } = await connectSubmitter({
-    ...shared, store, limiter, keys: { ...keys, ...connectNewJobKeys(shared, settings) },
-  }, settings, context)
+    ...shared, store, limiter, keys: { ...keys, ...connectNewJobKeys(shared, config) },
+  }, config, context)
   const erasing = { redis: state, producer: shared.bus.producer('ingest.erasures'), clock }
   const eventStreams = new EventStreams({
-    capacity: settings.MAX_EVENT_STREAMS, maxPerName: settings.MAX_EVENT_STREAMS_PER_TENANT,
+    capacity: config.MAX_EVENT_STREAMS, maxPerName: config.MAX_EVENT_STREAMS_PER_TENANT,
   })
   metrics.watch('event_streams', {}, () => eventStreams.total)
   const apiKeys = createApiKeys(state)
@@ -77,7 +77,7 @@ async function startIngest (
     accessLog: createAccessLog(state),
     ...submitting,
     takeSample: createSampleRows(state, {
-      maxRows: settings.SAMPLE_ROWS_PER_DAY,
+      maxRows: config.SAMPLE_ROWS_PER_DAY,
       onTaken: rows => metrics.count('sample_rows_total', {}, rows),
     }),
     onEstimate: ({ status, reason }: EstimateBody) =>
@@ -89,13 +89,13 @@ async function startIngest (
     erase: (request: ErasureRequest) => requestErasure(erasing, request),
     lists,
     contactLists: new ContactLists({
-      redis: state, keys: connectOrganizationKeys('results', settings, shared),
+      redis: state, keys: connectOrganizationKeys('results', config, shared),
     }),
     ...connectQueries({ ...shared, store, keys }),
-    ...connectWebhooks(shared, connectOrganizationKeys('webhooks', settings, shared)),
+    ...connectWebhooks(shared, connectOrganizationKeys('webhooks', config, shared)),
     now: clock.now,
   }
-  await serve(deps, settings, context)
+  await serve(deps, config, context)
   // Answers requests that wait for a job before the listener waits for its requests.
   const stop = async () => {
     eventStreams.stop()
@@ -108,11 +108,11 @@ export const ingestService = { config: ingestConfig, start: startIngest }
 
 /** Data keys of new jobs, which those who seal their rows find in the cache. */
 function connectNewJobKeys (
-  shared: Omit<IngestConnections, 'store'>, settings: Config
+  shared: Omit<IngestConnections, 'store'>, config: Config
 ): NewJobKeys {
   return createNewJobKeys({
-    results: connectOrganizationKeys('results', settings, shared),
-    webhooks: connectOrganizationKeys('webhooks', settings, shared),
+    results: connectOrganizationKeys('results', config, shared),
+    webhooks: connectOrganizationKeys('webhooks', config, shared),
   }, sharedKeyCache(shared.state))
 }
 
@@ -126,7 +126,7 @@ async function connectSubmitter (
     readonly keys: JobKeys & NewJobKeys
     readonly limiter: RequestLimiter
   },
-  settings: Config, context: ServiceContext
+  config: Config, context: ServiceContext
 ) {
   const notifications = await subscribeToJobs(openSubscriber(state, context))
   const findArchived = createArchive(clickhouse, recordMac).find
@@ -142,20 +142,20 @@ async function connectSubmitter (
     outcomes,
     clock,
     liveness,
-    tokenVersion: settings.CACHE_SECRET_ACTIVE,
-    acceptWithinMs: settings.ACCEPT_WITHIN_MS,
+    tokenVersion: config.CACHE_SECRET_ACTIVE,
+    acceptWithinMs: config.ACCEPT_WITHIN_MS,
     partitionsOf: watchJobPartitions(bus),
   })
   const loadShedding = new LoadShedding({
-    state, metrics: context.metrics, overloadedAfterMs: settings.SHED_LOAD_AFTER_MS,
+    state, metrics: context.metrics, overloadedAfterMs: config.SHED_LOAD_AFTER_MS,
   })
   const { submit, quote } = queuePreflights(loadShedding.watch(submitter), {
-    maxPreflights: settings.MAX_PREFLIGHTS,
-    maxRows: settings.MAX_PREFLIGHT_ROWS,
-    waitMs: settings.ACCEPT_WITHIN_MS,
+    maxPreflights: config.MAX_PREFLIGHTS,
+    maxRows: config.MAX_PREFLIGHT_ROWS,
+    waitMs: config.ACCEPT_WITHIN_MS,
     limiter,
   })
-  const { MAX_WAITS: maxWaits, MAX_WAITS_PER_TENANT: maxWaitsPerTenant } = settings
+  const { MAX_WAITS: maxWaits, MAX_WAITS_PER_TENANT: maxWaitsPerTenant } = config
   const waiter = new JobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
   context.metrics.watch('requests_waiting', {}, () => waiter.waits)
   context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)

@@ -184,7 +184,7 @@ export const settings: Settings = {
   prices: readPrices(),
   optionPrices: {},
   providers: {},
-  webhooks: { allowHttp: false, allowLoopback: false },
+  webhooks: { allowHttp: false, allowLoopback: false, ports: [] },
   maxWebhookEndpoints: 2,
   trustedProxies: ['10.0.0.0/8'],
   fingerprintKey: createSecretKey(Buffer.alloc(32, 7)),
