@@ -1,3 +1,5 @@
+import { SERVICE_SLUGS } from '../schemas/api/parts.ts'
+
 /**
  * The pipeline as data. Each stage writes to topics that later stages read, with three exceptions:
  * `rows.retry` (verify to itself), `feeds.finished` (partners read it) and `ledger` (completes what
@@ -12,10 +14,7 @@ export const SMALL_LANE_ROWS = 1_000
 
 export const LANES = ['small', 'bulk'] as const
 
-export const SERVICE_SLUGS = [
-  'phone-validation', 'whatsapp', 'telegram', 'carrier-single', 'carrier-lookup',
-  'email-validation',
-] as const
+export { SERVICE_SLUGS }
 
 /**
  * What a root key of its own protects: inputs and results of jobs; webhook addresses and the

@@ -5,14 +5,14 @@ import { type Static, type TSchema, Type } from 'typebox'
 export const API_VERSION = '2026-08-11'
 
 /** Every service of the interface, by its slug. */
-export const API_SERVICES = [
+export const SERVICE_SLUGS = [
   'phone-validation', 'whatsapp', 'telegram', 'carrier-single', 'carrier-lookup',
   'email-validation',
 ] as const
 
 /** A service's slug in a request; a text to clients, since services may be added. */
 export const serviceSlug = (description: string) => Type.Unsafe<string>({
-  type: 'string', enum: [...API_SERVICES], description,
+  type: 'string', enum: [...SERVICE_SLUGS], description,
 })
 
 export const Micros = Type.Integer({

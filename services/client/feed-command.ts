@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander'
-import { API_SERVICES } from '../../schemas/api/parts.ts'
+import { SERVICE_SLUGS } from '../../schemas/api/parts.ts'
 import { FeedSealError, parsePartnerKey } from '../../schemas/feeds/seal.ts'
 import { createClient } from './client.ts'
 import { checkLocal, resolveConnection, readLocalStack } from './connection.ts'
@@ -53,7 +53,7 @@ export function createFeedProgram (
   const program = new Command('feed').description('Sends contacts through a bulk feed.')
   program.command('send <file>').description('seal and send a file, and collect the results')
     .addOption(new Option('--service <slug>', 'the service')
-      .choices(API_SERVICES).makeOptionMandatory())
+      .choices(SERVICE_SLUGS).makeOptionMandatory())
     .option('--partner <name>', 'name of the partner')
     .option('--key <keys>', 'key of the partner, or "new,old"; prefer FEED_KEY')
     .option('--column <name>', 'field of the contacts')

@@ -9,7 +9,7 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
 import { DEADLINE_SECONDS, MAX_ID_CHARACTERS } from '../../schemas/api/create-job.ts'
-import { API_SERVICES } from '../../schemas/api/parts.ts'
+import { SERVICE_SLUGS } from '../../schemas/api/parts.ts'
 import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 import {
   type Client, hasEnded, type JobRequest, type JobStatusResource, type ResultRow,
@@ -608,7 +608,7 @@ const DEFAULT_WAIT_SECONDS = 30
 const input = <T extends TProperties>(properties: T) =>
   Type.Object(properties, { additionalProperties: false })
 
-const Service = Type.Enum([...API_SERVICES], {
+const Service = Type.Enum([...SERVICE_SLUGS], {
   description: 'phone-validation: is the number assigned, and of which type. carrier-lookup: ' +
     'also its carrier. email-validation: does the address accept mail. whatsapp, telegram: is ' +
     'the number registered there.',

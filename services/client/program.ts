@@ -6,7 +6,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { ROW_FIELDS } from '../../schemas/api/columns.ts'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { DEADLINE_SECONDS, MAX_INPUTS } from '../../schemas/api/create-job.ts'
-import { API_SERVICES } from '../../schemas/api/parts.ts'
+import { SERVICE_SLUGS } from '../../schemas/api/parts.ts'
 import { type ResultsQuery, RESULT_DELIMITERS, RESULT_FORMATS } from '../../schemas/api/results.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 import { type Client, createClient, type JobStatusResource, type RowSelection } from './client.ts'
@@ -144,7 +144,7 @@ function addSubmit (program: Command, context: CliContext): void {
     .description('verify the contacts of a CSV file or a workbook, and write a copy with the ' +
       'results')
     .addOption(new Option('--service <slug>', 'the service; by default phone-validation or ' +
-      'email-validation, if the contacts are clearly of one kind').choices(API_SERVICES))
+      'email-validation, if the contacts are clearly of one kind').choices(SERVICE_SLUGS))
     .option('-o, --output <file>', 'the CSV file to write; FILE.verified.csv by default')
     .option('--column <name>', 'the column of the contacts, by name or position (#3); by ' +
       'default the only plausible one')
@@ -270,7 +270,7 @@ function addVerify (program: Command, context: CliContext): void {
   program.command('verify <contacts...>')
     .description('verify a few contacts and show the results')
     .addOption(new Option('--service <slug>', 'the service; by default email-validation for ' +
-      'contacts with an @, and phone-validation for others').choices(API_SERVICES))
+      'contacts with an @, and phone-validation for others').choices(SERVICE_SLUGS))
     .option('--country <code>', 'ISO 3166 country of numbers in national form')
     .option('--force-fresh', 'bypass the cache')
     .addHelpText('after', VERIFY_HELP)
