@@ -87,7 +87,7 @@ type ConfigLine = {
 async function readConfigLines (): Promise<ReadonlyMap<string, ConfigLine>> {
   const lines = new Map<string, ConfigLine>()
   const paths = globSync('*/config.ts', { cwd: services }).sort()
-  for (const path of paths.filter(name => !name.startsWith('platform/'))) {
+  for (const path of paths) {
     const service = path.split('/').at(-2) ?? ''
     const exported = await import(new URL(path, services).href) as Readonly<Record<string, TObject>>
     const schema = exported[`${service}Config`]

@@ -334,7 +334,6 @@ export const METRICS = [
   counter('sample_rows_total', [], {
     by: ['ingest'],
     help: 'Rows of samples that are verified free; providers may charge for them.',
-    values: {},
     panel: { section: 'Preflights', title: 'Rows verified free' },
   }),
   gauge('requests_waiting', [], {
@@ -354,7 +353,6 @@ export const METRICS = [
     by: ['ingest'],
     help: 'Requests admitted by the local rate limits of an instance, because the cache Redis ' +
       'did not respond.',
-    values: {},
   }),
   gauge('outbox_entries', [], {
     by: ['ledger'],

@@ -143,8 +143,8 @@ describe('the presets', () => {
   it('each have a fake that states a verdict', () => {
     const settings = [...VENDOR_PRESETS.values()].map(({ key }) => key.setting)
     expect(Object.keys(FAKE_VENDORS).toSorted(),
-      'a fake in PHONE_VENDORS or EMAIL_VENDORS (test/support/vendors/) for each key of ' +
-      'deploy/providers/').toEqual([...new Set(settings)].toSorted())
+      'a fake in FAKE_VENDORS (test/support/vendors/) for each key of deploy/providers/')
+      .toEqual([...new Set(settings)].toSorted())
     const tested = Object.values(FAKE_VENDORS).flatMap(({ verdicts = [], batches = [] }) =>
       [...verdicts, ...batches].map(([name]) => `http:${name}`))
     expect([...new Set(tested)].toSorted(),
