@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { subscribeToJobs, OutcomeWaiter } from '../../services/jobs/job-waiter.ts'
 import { jobRedisKeys } from '../../services/jobs/job-record.ts'
+import { MAX_PRICE_MICROS } from '../../services/money/prices.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { redisClock } from '../../services/runtime/platform/redis.ts'
 import { createOutbox } from '../../services/money/wallet.ts'
@@ -76,6 +77,23 @@ describe('accept', () => {
     await wallet.topUp(tenant, { id: 'b', amountMicros: 1, reason: '' })
     expect(await acceptClaimed(store, tenant, request)).toEqual({ kind: 'refused', refusal })
     expect(await store.outcome(tenant, 'job_1')).toEqual({ kind: 'refused', refusal })
+  })
+
+  it('refuses with amounts that are whole numbers, however large', async () => {
+    const tenant = await fundedTenant(1_000)
+    const request = acceptRequest('job_1', {
+      freshChecks: 100_000, unitPriceMicros: MAX_PRICE_MICROS,
+    })
+    expect(await acceptClaimed(store, tenant, request)).toEqual({
+      kind: 'refused',
+      refusal: {
+        code: 'insufficient_balance',
+        requiredMicros: 100_000 * MAX_PRICE_MICROS,
+        availableMicros: 1_000,
+      },
+    })
+    expect(await redis.hget(jobRedisKeys(tenant, 'job_1').job, 'requiredMicros'))
+      .toBe('100000000000000')
   })
 
   it('grants ten slots to jobs with fresh checks, and frees each at their end', async () => {

@@ -22,8 +22,6 @@ const STRICT = {
   requestTimeoutMs: 1_500,
   bodyGraceMs: 300,
 }
-/** The highest price a row can have. */
-export const MAX_PRICE_MICROS = 1_000_000_000
 
 let running: Running | undefined
 
@@ -40,10 +38,8 @@ export async function start (): Promise<void> {
   const settings = {
     PROVIDERS: JSON.stringify({
       'phone-validation': ['sandbox'],
-      'carrier-single': ['sandbox'],
       'email-validation': ['email-domain'],
     }),
-    PRICES: JSON.stringify({ 'carrier-single': MAX_PRICE_MICROS }),
     // What is refused here is refused for what it is.
     LIMIT_POST_BURST: '100000',
     LIMIT_POST_SUSTAINED: '100000',

@@ -210,7 +210,8 @@ export const REQUIREMENTS: Readonly<Record<string, readonly Requirement[]>> = {
     ['deliveries are retried',
       'test/integration/deliver.test.ts: is attempted on schedule until exhausted'],
     ['the history of deliveries is kept',
-      'that failed is in the history of its job and can be resent'],
+      'test/integration/deliver.test.ts: lists the attempts of a webhook, newest first, and ' +
+        'resends it'],
     ['events reveal nothing of a vendor', 'is in no response, file, event or history'],
     ['the destination is the webhook_url of the job',
       'test/unit/webhooks/url.test.ts: may be %.50s',

@@ -27,6 +27,13 @@ describe('the submission of a request', () => {
     expect(await read(body, 'test')).toMatchObject(body)
   })
 
+  it('is refused with an address of webhooks that is not public', async () => {
+    for (const url of ['https://10.0.0.1/', 'https://[::ffff:127.0.0.1]/', 'http://a.example/']) {
+      expect(await read({ ...good, webhook_url: url }))
+        .toMatchObject({ code: 'invalid_webhook_url', param: 'webhook_url' })
+    }
+  })
+
   it('has the ids of inputs apart from them, and none without any', async () => {
     const long = 'x'.repeat(1_025)
     const inputs = ['a', { input: 'b', id: 'é' }, { input: 'b', id: '' }, { input: long, id: 'é' }]
