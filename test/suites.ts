@@ -66,9 +66,8 @@ const THOROUGH = [
 ]
 /** Tests of what hardly any change can break alone, each of which takes very long. */
 const LONG = [
-  'test/integration/bus-crash.test.ts', 'test/e2e/failover.test.ts', 'test/e2e/memory.test.ts',
-  'test/attacks/hostile-broker.test.ts', 'test/attacks/deletions.test.ts',
-  'test/e2e/vendor-crash.test.ts', 'test/e2e/cells.test.ts',
+  'test/e2e/failover.test.ts', 'test/e2e/memory.test.ts', 'test/attacks/hostile-broker.test.ts',
+  'test/attacks/deletions.test.ts', 'test/e2e/vendor-crash.test.ts', 'test/e2e/cells.test.ts',
   'test/e2e/partitions.test.ts', 'test/e2e/hosts.test.ts', 'test/e2e/upgrade.test.ts',
   'test/e2e/secure/secure.test.ts', 'test/e2e/webhook-isolation.test.ts',
 ]

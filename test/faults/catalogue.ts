@@ -3,7 +3,6 @@ import { batchVendor, failpoints } from './scenarios/failpoints.ts'
 import { broker } from './scenarios/broker.ts'
 import { clusters } from './scenarios/cluster.ts'
 import { disks } from './scenarios/disk.ts'
-import { kafkaRequests } from './scenarios/kafka.ts'
 import { processes } from './scenarios/processes.ts'
 import { links } from './scenarios/links.ts'
 import { mail } from './scenarios/mail.ts'
@@ -13,5 +12,5 @@ import { stores } from './scenarios/stores.ts'
 /** Every fault there is, in the order they are run: those that need services of their own last. */
 export const CATALOGUE: readonly Fault[] = [
   ...failpoints, ...processes, ...stores, ...disks, ...outside, batchVendor, ...mail, ...broker,
-  ...kafkaRequests, ...links, ...clusters,
+  ...links, ...clusters,
 ]

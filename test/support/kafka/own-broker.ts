@@ -16,7 +16,7 @@ export async function kafkaPart (
   return { spec: spec!, brokers }
 }
 
-/** A broker that a test may kill, because no other test uses it. */
+/** A broker that no other test uses. */
 export async function startOwnBroker () {
   const dataDir = newFolder('verification-jobs-broker-')
   const ports = openPortBook(dataDir)
@@ -25,8 +25,6 @@ export async function startOwnBroker () {
   await part.up()
   return {
     brokers: [brokers],
-    /** Ends the broker as a failing machine does, and starts it again on the same data. */
-    crash: part.crash,
     close: async () => {
       await part.down()
       rmSync(dataDir, { recursive: true, force: true })

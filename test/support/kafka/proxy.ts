@@ -8,7 +8,7 @@ import {
 import { listen } from '../listen.ts'
 
 /** What the proxy does to a request or to its answer. */
-export type What =
+type What =
   /** The broker never receives it, and the connection stays. */
   | 'lose request'
   /** The broker executes it, and the answer is dropped; the connection stays. */
@@ -55,7 +55,7 @@ type Trap = Injected & {
 }
 
 /** Makes a trap: `takes` matches a request, `springs` the frame of the fault. */
-function createTrap (fault: ProxyFault, onSprung: () => void): Trap {
+function createTrap (fault: ProxyFault): Trap {
   const { api, nth = 1, times = 1, client = '', answerBytes = 0 } = fault
   const { promise: done, resolve } = Promise.withResolvers<void>()
   let fitting = 0
@@ -75,7 +75,6 @@ function createTrap (fault: ProxyFault, onSprung: () => void): Trap {
       if (ended || frame.length < answerBytes) return false
       count += 1
       ended = count >= times
-      onSprung()
       if (ended) resolve()
       return true
     },
@@ -91,8 +90,6 @@ type Traffic = {
   readonly largestRequestBytes: number
   readonly answerBytes: number
 }
-
-export type KafkaProxy = Awaited<ReturnType<typeof startKafkaProxy>>
 
 export type ProxyOptions = {
   /** `host:port` of each broker. */
@@ -117,7 +114,6 @@ export async function startKafkaProxy (options: ProxyOptions) {
   const traps: Trap[] = []
   const links = new Set<Link>()
   const traffic = new Map<KafkaApi | undefined, Mutable<Traffic>>()
-  const injected: Record<string, number> = {}
   const ports = new Map<number, number>()
   const tap: Tap = {
     traps,
@@ -145,12 +141,9 @@ export async function startKafkaProxy (options: ProxyOptions) {
     /** Resets every connection there is. */
     cutAll,
     traffic: (api: KafkaApi): Traffic => ({ ...tap.trafficOf(api) }),
-    /** How often each kind of fault happened, as `lose answer Produce`. */
-    injected: () => ({ ...injected }),
     /** Injects a fault into later requests; of several that fit, the oldest acts. */
     inject: (fault: ProxyFault): Injected => {
-      const name = `${fault.what} ${fault.api}`
-      const trap = createTrap(fault, () => { injected[name] = (injected[name] ?? 0) + 1 })
+      const trap = createTrap(fault)
       traps.push(trap)
       return trap
     },
