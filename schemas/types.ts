@@ -230,7 +230,7 @@ export type Completed = {
 
 /** Columns of equal length, one entry per row of the chunk. */
 export type NormalizedRows = {
-  /** Byte for byte as submitted. */
+  /** As submitted; the API cuts one of more than 1,024 characters. */
   readonly inputs: readonly string[]
   /** What the sender gave with each input, in order; null if nothing. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
@@ -346,7 +346,7 @@ export type Retry = {
 
 /** The inputs of one chunk, in order. */
 export type SubmittedRows = {
-  /** Byte for byte as submitted. */
+  /** As submitted; the API cuts one of more than 1,024 characters. */
   readonly inputs: readonly string[]
   /** What the sender gave with each input, in order; null if nothing. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
