@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Partner, PartnerKeys, Partners } from '../accounts/partners.ts'
-import type { Submitted, Submitter } from '../jobs/submit.ts'
+import type { SubmitOutcome, Submitter } from '../jobs/submit.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import type { Wallet } from '../money/wallet.ts'
 import type { Bus, ConsumeOptions, Consumption, FetchedBatch } from '../runtime/kafka/bus.ts'
@@ -484,7 +484,7 @@ async function submitContacts (
   return outcome
 }
 
-function toOutcome (submitted: Submitted): JobOutcome {
+function toOutcome (submitted: SubmitOutcome): JobOutcome {
   if (submitted.kind === 'accepted') return { kind: 'taken', job: submitted.job.id }
   if (submitted.kind === 'reused') return { kind: 'failed' }
   const { refusal } = submitted

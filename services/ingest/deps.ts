@@ -12,7 +12,7 @@ import type { CsvOptions } from '../jobs/results/csv.ts'
 import type { EventStreams, RequestLimiter, SampleRows } from './limits/limiter.ts'
 import type { LoadShedding } from './limits/preflights.ts'
 import type { JobStore, JobWithManifest } from '../jobs/store.ts'
-import type { Quoted, Submission, Submitted } from '../jobs/submit.ts'
+import type { Quoted, Submission, SubmitOutcome } from '../jobs/submit.ts'
 import type { JournalCopy } from '../money/journal.ts'
 import type { Balance } from '../money/wallet.ts'
 import type { Deliveries, DeliveryHistory } from '../webhooks/deliveries.ts'
@@ -32,7 +32,7 @@ export type IngestDeps = {
    * Waits its turn (`queuePreflights`), is watched by load shedding, and then submits the job
    * (`createSubmitter`).
    */
-  readonly submit: (submission: Submission) => Promise<Submitted>
+  readonly submit: (submission: Submission) => Promise<SubmitOutcome>
   /** The quote of a job; reserves nothing and creates no job. */
   readonly quote: (submission: Submission) => Promise<Quoted>
   /** Whether a sample of a list may be verified, free. */

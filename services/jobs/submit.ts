@@ -25,7 +25,7 @@ export type Submitter = {
    * @throws NotSubmittedError when nothing was accepted, and will not be.
    * @throws when infrastructure is down or the service stops and the outcome is unknown.
    */
-  readonly submit: (submission: Submission) => Promise<Submitted>
+  readonly submit: (submission: Submission) => Promise<SubmitOutcome>
   /** Quotes a submission without a reservation and without a job. */
   readonly quote: (submission: Submission) => Promise<Quoted>
 }
@@ -60,7 +60,7 @@ export type Submission = JobHeader & {
  * `replayed`: the job belongs to an earlier request with the same key. `reused`: the key belongs to
  * a different request.
  */
-export type Submitted =
+export type SubmitOutcome =
   | { readonly kind: 'accepted', readonly job: Job, readonly replayed: boolean }
   | { readonly kind: 'refused', readonly refusal: Refusal }
   | { readonly kind: 'reused' }

@@ -7,7 +7,7 @@ import { createPartnerFeed, type PartnerFeedDeps } from '../../services/feed/par
 import { createMarkStore, type Marks } from '../../services/feed/replay-guard.ts'
 import type { Refusal } from '../../services/jobs/job.ts'
 import { cursorsKey } from '../../services/jobs/job-record.ts'
-import type { Submission, Submitted } from '../../services/jobs/submit.ts'
+import type { Submission, SubmitOutcome } from '../../services/jobs/submit.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import type { ReplayOutcome } from '../../services/runtime/engine/dead-letters.ts'
 import type { OutgoingMessage, RawMessage } from '../../services/runtime/kafka/bus.ts'
@@ -25,8 +25,8 @@ const { redis } = await startRedis()
 const codec = createCodec(localSource())
 const NOW_MS = 1_790_000_000_000
 const DAY_MS = 86_400_000
-const taken = { kind: 'accepted', job: { id: 'job_1' } } as Submitted
-const refused = (refusal: object) => ({ kind: 'refused', refusal }) as unknown as Submitted
+const taken = { kind: 'accepted', job: { id: 'job_1' } } as SubmitOutcome
+const refused = (refusal: object) => ({ kind: 'refused', refusal }) as unknown as SubmitOutcome
 const unaffordable = refused(
   { code: 'insufficient_balance', requiredMicros: 2_000_000_000, availableMicros: 0 })
 const nextTurn = () => new Promise(resolve => setImmediate(resolve))
@@ -40,7 +40,7 @@ type Given = {
   /** The offset of the cursor of WhatsApp that Redis has. */
   readonly position?: number
   /** The outcomes of the first requests; jobs take the contacts of later ones. */
-  readonly answers?: (Submitted | Promise<Submitted> | Error)[]
+  readonly answers?: (SubmitOutcome | Promise<SubmitOutcome> | Error)[]
   /** Errors of the first sends of results. */
   readonly outages?: Error[]
 }
@@ -195,7 +195,7 @@ async function openSent (partner: Partner, { value }: OutgoingMessage) {
 
 describe('a contact of a feed', () => {
   it('is submitted at once before an end marker, by tenant and price of the partner', async () => {
-    const job = Promise.withResolvers<Submitted>()
+    const job = Promise.withResolvers<SubmitOutcome>()
     const { partner: { name, tenant }, ...scenario } = await createScenario({
       answers: [job.promise], registered: { pricesMicros: { whatsapp: 3_500 } },
     })
@@ -254,7 +254,7 @@ describe('a contact of a feed', () => {
   })
 
   it('leaves the memory when the partition is lost', async () => {
-    const job = Promise.withResolvers<Submitted>()
+    const job = Promise.withResolvers<SubmitOutcome>()
     const { message, deliver, buffered, lost, commits, requested } =
       await createScenario({ answers: [job.promise] })
     await deliver(await message(0), await message(1))
@@ -511,7 +511,7 @@ describe('the replay of a letter', () => {
   const isTaken = { letter: '0:6', action: 'replayed', reason: 'taken by a job', job: 'job_1' }
 
   it('is taken below the mark of its sender, as its first message, however old', async () => {
-    const job = Promise.withResolvers<Submitted>()
+    const job = Promise.withResolvers<SubmitOutcome>()
     const { message, deliver, requested, reports, commits, committed, replays, offsets } =
       await createScenario({ marks: marked(3, 3), answers: [job.promise] })
     await deliver(asReplay(await message(4, old)), await message(5))

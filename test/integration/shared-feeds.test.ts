@@ -1,6 +1,6 @@
 import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Submission, Submitted } from '../../services/jobs/submit.ts'
+import type { Submission, SubmitOutcome } from '../../services/jobs/submit.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { chooseFeedGroup } from '../../services/runtime/platform/topics.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
@@ -16,7 +16,7 @@ const { env, brokers, connected, codec } = connectAll()
 const kafka = new Kafka({ brokers, logLevel: logLevel.NOTHING })
 
 let running: RunningFeeds | undefined
-const run = (answer?: (submission: Submission) => Submitted) => {
+const run = (answer?: (submission: Submission) => SubmitOutcome) => {
   running = runFeeds(env, connected, answer)
   return running
 }
@@ -70,7 +70,7 @@ describe('partners of one consumer group', () => {
     const tenant = `${poor.org}.live`
     let isPoor = true
     const refusal = { code: 'insufficient_balance', requiredMicros: 500, availableMicros: 0 }
-    const refused = { kind: 'refused', refusal } as unknown as Submitted
+    const refused = { kind: 'refused', refusal } as unknown as SubmitOutcome
     const feeds = run(({ tenant: of }) => of === tenant && isPoor
       ? refused
       : { kind: 'accepted', job: { id: 'job_1' } as never, replayed: false })

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { createCursors, createMarkStore } from '../../services/feed/replay-guard.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { newJobId } from '../../services/jobs/job.ts'
-import type { Submission, Submitted } from '../../services/jobs/submit.ts'
+import type { Submission, SubmitOutcome } from '../../services/jobs/submit.ts'
 import type { Consumption, ConsumeOptions } from '../../services/runtime/kafka/bus.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
 import { chooseFeedGroup } from '../../services/runtime/platform/topics.ts'
@@ -54,7 +54,7 @@ type Plan = typeof plan extends fc.Arbitrary<infer P> ? P : never
 /** Decides as `lookup` does, by the real script, whether or not the feed still lives to hear. */
 function pipeline (replies: Iterator<Reply>, taken: number[]) {
   const pending: Promise<unknown>[] = []
-  const decide = async (submission: Submission): Promise<Submitted> => {
+  const decide = async (submission: Submission): Promise<SubmitOutcome> => {
     const { tenant, inputs, feed } = submission
     const answer = await acceptClaimed(store, tenant, acceptRequest(newJobId(Date.now()), {
       freshChecks: inputs.length, maxActiveJobs: 1_000, feed: feed!.source,
@@ -63,7 +63,7 @@ function pipeline (replies: Iterator<Reply>, taken: number[]) {
     taken.push(...feed!.offsets)
     return { ...answer, replayed: false }
   }
-  const submit = async (submission: Submission): Promise<Submitted> => {
+  const submit = async (submission: Submission): Promise<SubmitOutcome> => {
     const { afterMs, heard } = replies.next().value as Reply
     const decided = sleep(afterMs).then(() => decide(submission))
     pending.push(decided.catch(() => {}))

@@ -12,7 +12,7 @@ import {
 } from '../../services/jobs/results/provisional.ts'
 import { createResults, LostResultsError } from '../../services/jobs/results/results.ts'
 import {
-  createSubmitter, type Submitted, type SubmitterOptions,
+  createSubmitter, type SubmitOutcome, type SubmitterOptions,
 } from '../../services/jobs/submit.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
@@ -25,7 +25,7 @@ import { redisLike } from './stages.ts'
 /** What a client knows of its request in the end. */
 export type Answered = {
   /** Undefined for a 503 to a request without a key. */
-  readonly outcome: Submitted | undefined
+  readonly outcome: SubmitOutcome | undefined
   /** The jobs that may have come of its tries. */
   readonly jobs: readonly string[]
   /** Whether Redis was lost meanwhile, so that a refusal needs no other reason. */
@@ -66,11 +66,11 @@ export async function request (
  * Retried as well: behind the gap that froze the tenant there may be the job of an earlier attempt,
  * which the key is then bound to again.
  */
-const isFrozen = (outcome: Submitted): boolean =>
+const isFrozen = (outcome: SubmitOutcome): boolean =>
   outcome.kind === 'refused' && outcome.refusal.code === 'frozen'
 
 /** Undefined when infrastructure was unavailable and the outcome is unknown. */
-async function answerOf (submitted: Promise<Submitted>): Promise<Submitted | undefined> {
+async function answerOf (submitted: Promise<SubmitOutcome>): Promise<SubmitOutcome | undefined> {
   try {
     return await submitted
   } catch (error) {

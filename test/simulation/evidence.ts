@@ -1,10 +1,10 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { Journal } from '../../schemas/types.ts'
-import type { Submitted } from '../../services/jobs/submit.ts'
 import type { Followed, Requested } from './clients.ts'
 import type { Funded } from './inputs.ts'
 import type { LossKind } from './state-loss.ts'
 import type { Pipeline } from './pipeline.ts'
+import type { SubmitOutcome } from '../../services/jobs/submit.ts'
 
 export type Sent = {
   readonly tenant: string
@@ -12,7 +12,7 @@ export type Sent = {
   readonly forceFresh: boolean
   /** Those that the job chose. */
   readonly options: readonly string[]
-  readonly outcome: Submitted
+  readonly outcome: SubmitOutcome
   /** Redis was lost meanwhile. */
   readonly isOutage: boolean
   /** The rows of a client that waited for them, as it got them. */

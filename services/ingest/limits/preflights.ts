@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { isSampleTenant, parseTenant } from '../../accounts/tenant.ts'
 import { toIdempotencyField, toIdempotencyKeys } from '../../jobs/job-record.ts'
-import type { Quoted, Submission, Submitted, Submitter } from '../../jobs/submit.ts'
+import type { Quoted, Submission, SubmitOutcome, Submitter } from '../../jobs/submit.ts'
 import { Capacity, SerialQueues } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
 import type { RedisClient } from '../../runtime/platform/redis.ts'
@@ -81,7 +81,7 @@ export function queuePreflights (
 /** The same submitter, whose jobs and quotes are submitted by `run`. */
 function around (
   { submit, quote }: Submitter,
-  run: <T extends Submitted | Quoted>(
+  run: <T extends SubmitOutcome | Quoted>(
     submission: Submission, work: () => Promise<T>
   ) => Promise<T>
 ): Submitter {
@@ -174,7 +174,7 @@ export class LoadShedding {
 }
 
 /** Whether `lookup` decided it; other outcomes also occur when the pipeline makes no progress. */
-function isDecidedByLookup (outcome: Submitted | Quoted): boolean {
+function isDecidedByLookup (outcome: SubmitOutcome | Quoted): boolean {
   if (outcome.kind === 'accepted') return !outcome.replayed
   if (outcome.kind === 'refused') return !['expired', 'internal'].includes(outcome.refusal.code)
   return outcome.kind === 'quoted'

@@ -23,7 +23,7 @@ import {
 } from '../../jobs/options.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import {
-  NotSubmittedError, type Quoted, type Submission, type Submitted,
+  NotSubmittedError, type Quoted, type Submission, type SubmitOutcome,
 } from '../../jobs/submit.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
 import { isOutageOrFatal } from '../../runtime/platform/errors.ts'
@@ -104,9 +104,9 @@ export function createJobRoute (
 /** The job of a request, new or replayed. @throws ApiException that says why there is none. */
 async function submitRequest (
   deps: IngestDeps, settings: Settings, request: FastifyRequest
-): Promise<Extract<Submitted, { kind: 'accepted' }>> {
+): Promise<Extract<SubmitOutcome, { kind: 'accepted' }>> {
   const submission = readKeyedSubmission(request, settings)
-  let outcome: Submitted
+  let outcome: SubmitOutcome
   try {
     outcome = await deps.submit(submission)
   } catch (error) {
@@ -133,7 +133,7 @@ const OUTCOME_UNKNOWN: ApiError = {
  * the logs of the request.
  */
 function sendAccepted (
-  reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>,
+  reply: FastifyReply, { job, replayed }: Extract<SubmitOutcome, { kind: 'accepted' }>,
   verified?: VerificationBody
 ): FastifyReply {
   const { request } = reply
@@ -170,7 +170,7 @@ function acceptedBody (job: Job): AcceptedBody {
 }
 
 /** The error for a request that created no job. */
-function refusalError (outcome: Exclude<Submitted, { kind: 'accepted' }>): ApiError {
+function refusalError (outcome: Exclude<SubmitOutcome, { kind: 'accepted' }>): ApiError {
   if (outcome.kind === 'reused') {
     return { code: 'idempotency_key_reused', param: 'Idempotency-Key' }
   }

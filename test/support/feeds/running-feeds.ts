@@ -2,7 +2,7 @@ import { feedConfig } from '../../../services/feed/config.ts'
 import { feedDeps, type Connected } from '../../../services/feed/main.ts'
 import { startPartnerFeeds } from '../../../services/feed/partner-feeds.ts'
 import { publishConfig } from '../../../services/publish/config.ts'
-import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
+import type { Submission, SubmitOutcome } from '../../../services/jobs/submit.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
@@ -29,16 +29,16 @@ export function configs (env: Env) {
   }
 }
 
-const accepted = { kind: 'accepted', replayed: false, job: { id: 'job_1' } } as Submitted
+const accepted = { kind: 'accepted', replayed: false, job: { id: 'job_1' } } as SubmitOutcome
 
 /** The feeds of all partners, with a pipeline that answers at once: by default it accepts all. */
 export function runFeeds (
   env: Env, connected: Omit<Connected, 'log' | 'metrics' | 'fatal' | 'submitter'>,
-  answer: (submission: Submission) => Submitted = () => accepted
+  answer: (submission: Submission) => SubmitOutcome = () => accepted
 ): RunningFeeds {
   const requested: Submission[] = []
   const submitter = {
-    submit: async (submission: Submission): Promise<Submitted> => {
+    submit: async (submission: Submission): Promise<SubmitOutcome> => {
       const answered = answer(submission)
       if (answered.kind === 'accepted') requested.push(submission)
       return answered

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { LoadShedding } from '../../../services/ingest/limits/preflights.ts'
 import { toIdempotencyField } from '../../../services/jobs/job-record.ts'
-import type { Quoted, Submission, Submitted } from '../../../services/jobs/submit.ts'
+import type { Quoted, Submission, SubmitOutcome } from '../../../services/jobs/submit.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { RedisClient } from '../../../services/runtime/platform/redis.ts'
 import type { Lane } from '../../../services/topology.ts'
@@ -11,8 +11,8 @@ const SHED_LOAD_AFTER_MS = 1_000
 const [TENANT, OTHER] = ['org_01.live', 'org_02.live']
 const KEY = '0d3c6fd0-3f5b-4a57-9a3c-0a7d8f5f9b11'
 
-const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }
-const expired: Submitted = { kind: 'refused', refusal: { code: 'expired' } }
+const accepted: SubmitOutcome = { kind: 'accepted', job: jobOf(), replayed: false }
+const expired: SubmitOutcome = { kind: 'refused', refusal: { code: 'expired' } }
 const quoted: Quoted = { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: 0 }
 
 const submissionOf = (tenant: string, rows: number) =>
@@ -31,11 +31,11 @@ function start () {
     now: () => clock.ms,
   })
   const begin = (rows = 1, tenant = TENANT) => {
-    const { promise, resolve, reject } = Promise.withResolvers<Submitted>()
+    const { promise, resolve, reject } = Promise.withResolvers<SubmitOutcome>()
     const { submit } = shedding.watch({ submit: () => promise, quote: async () => quoted })
     const answered = submit(submissionOf(tenant, rows))
     answered.catch(() => {})
-    const end = async (outcome: Submitted | Error) => {
+    const end = async (outcome: SubmitOutcome | Error) => {
       if (outcome instanceof Error) reject(outcome)
       else resolve(outcome)
       await answered.catch(() => {})
@@ -96,7 +96,7 @@ describe('load shedding', () => {
 
   it('admits one request at a time as a probe, until one is decided', async () => {
     const { refuses, begin, pass } = start()
-    const silent: (Submitted | Error)[] = [
+    const silent: (SubmitOutcome | Error)[] = [
       expired, { kind: 'refused', refusal: { code: 'internal' } }, new Error('Redis is away'),
       { kind: 'reused' }, { ...accepted, replayed: true },
     ]

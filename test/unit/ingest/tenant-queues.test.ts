@@ -1,19 +1,19 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createTenantGate } from '../../../services/ingest/limits/limiter.ts'
 import { queuePreflights } from '../../../services/ingest/limits/preflights.ts'
-import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
+import type { Submission, SubmitOutcome } from '../../../services/jobs/submit.ts'
 import { jobOf } from './doubles.ts'
 
-const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }
+const accepted: SubmitOutcome = { kind: 'accepted', job: jobOf(), replayed: false }
 
 /** A queue of two slots, the submissions that have started, and what ends each. */
 function setUp ({ waitMs = 60_000 } = {}) {
   const started: string[] = []
-  const ends: PromiseWithResolvers<Submitted>[] = []
+  const ends: PromiseWithResolvers<SubmitOutcome>[] = []
   const refunds: unknown[] = []
   const work = (submission: Submission) => {
     started.push(submission.idempotencyKey)
-    const end = Promise.withResolvers<Submitted>()
+    const end = Promise.withResolvers<SubmitOutcome>()
     ends.push(end)
     return end.promise
   }
