@@ -195,13 +195,13 @@ export class Leader {
     this.#isRecovering = true
     try {
       const { known, unreachable } = await recover(this.#deps, term.fence, { signal, onWaiting })
-      // A single server loses them only together with the wallets, which were compared.
-      if (term.runs.size > 1 && !hasGlobalKeysOf(compared, term)) {
+      // A process that marked a tenant does not do so again for a while, whatever Redis has lost.
+      if (!hasGlobalKeysOf(compared, term)) {
         await restoreMarks(redis, [...known].filter(tenant => !unreachable.has(tenant)))
         this.#checkAllUntilMs = clock.now() + MARK_LASTS_MS + 2 * checkEveryMs
       }
       const nowMs = clock.now()
-      // Unreachable tenants are compared soon if their server is starting.
+      // Unreachable tenants are compared soon if their server is starting, or ClickHouse is away.
       const retryMs = unreachable.size === 0
         ? Infinity
         : await recoveryStore.isAnyResponding([...unreachable]) ? RETRY_MS : RETRY_SILENT_MS

@@ -123,7 +123,10 @@ type Comparison = {
   readonly contradicted: ReadonlySet<string>
   /** Every tenant with entries in the journal or a locked wallet. */
   readonly known: ReadonlySet<string>
-  /** Tenants on a server that cannot execute scripts now; they stay locked. */
+  /**
+   * Tenants that stay locked for now: their server cannot execute scripts, or Redis has lost all of
+   * them and the copy of the journal cannot be read.
+   */
   readonly unreachable: ReadonlySet<string>
 }
 
@@ -178,14 +181,22 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
   if (isInUse(base)) {
     const faulty = compared.filter(({ verdict }) => verdict.faults.length > 0)
     for (const { wallet: { tenant } } of faulty) suspect.add(tenant)
-    for (const tenant of await compareWithCopy(copied, compared, known)) suspect.add(tenant)
+    const byCopy = await compareWithCopy(copied, compared, known)
+    for (const tenant of byCopy.contradicted) suspect.add(tenant)
+    const unproven = byCopy.unproven.filter(tenant => !suspect.has(tenant))
+    for (const tenant of unproven) unreachable.add(tenant)
+    if (unproven.length > 0) {
+      deps.log.warn({ tenants: unproven.length, some: unproven.slice(0, 10) }, 'Redis has lost ' +
+        'tenants completely, and the copy of the journal in ClickHouse cannot be read: they stay ' +
+        'locked until it can')
+    }
   }
   for (const { wallet: { tenant }, journal } of countsMovements ? [] : compared) {
     if (journal.faults.size > 0 && !suspect.has(tenant)) contradicted.add(tenant)
   }
   return {
     compared: compared.filter(({ wallet: { tenant } }) =>
-      !suspect.has(tenant) && !contradicted.has(tenant)),
+      !suspect.has(tenant) && !contradicted.has(tenant) && !unreachable.has(tenant)),
     suspect,
     contradicted,
     known,
@@ -313,30 +324,32 @@ type CopiedLengths = Promise<ReadonlyMap<string, number> | Error>
 
 /**
  * Checks the base against the copy of the journal: an old snapshot that took the place of a newer
- * one contradicts neither an empty wallet nor one from a file as old. Returns the tenants that the
- * copy contradicts. Only empty wallets need it: for others a copy that is not read by now is left
- * out, and if it cannot be read, all empty ones without a snapshot are returned.
- * @throws InfrastructureError when it cannot be read and an empty wallet has a snapshot.
+ * one contradicts neither an empty wallet nor one from a file as old. `contradicted`: tenants that
+ * have to be compared with the whole journal. Only empty wallets wait for the copy. If it cannot be
+ * read, those with a snapshot are `unproven`, and those without one contradicted; other wallets are
+ * unlocked without it, as they can hardly be told from those that lost nothing.
  */
 async function compareWithCopy (
   copied: CopiedLengths | undefined, compared: readonly Compared[], known: ReadonlySet<string>
-): Promise<readonly string[]> {
+): Promise<Readonly<Record<'contradicted' | 'unproven', readonly string[]>>> {
+  const namesOf = (some: readonly Compared[]) => some.map(({ wallet: { tenant } }) => tenant)
   const empty = compared.filter(({ wallet }) => wallet.seq === 0)
   const lengths = empty.length > 0
     ? await copied
     : await Promise.race([copied, Promise.resolve(undefined)])
-  if (lengths === undefined) return []
+  if (lengths === undefined) return { contradicted: [], unproven: [] }
   if (lengths instanceof Error) {
-    if (empty.length === 0) return []
-    if (!isInfrastructure(lengths) || empty.some(({ journal }) => journal.base > 0)) throw lengths
-    return empty.map(({ wallet: { tenant } }) => tenant)
+    if (empty.length > 0 && !isInfrastructure(lengths)) throw lengths
+    const { with: unproven = [], without = [] } = Object.groupBy(empty, ({ journal }) =>
+      journal.base > 0 ? 'with' : 'without')
+    return { contradicted: namesOf(without), unproven: namesOf(unproven) }
   }
   const contradicted = compared.filter(({ wallet: { tenant, seq }, journal }) => {
     const length = lengths.get(tenant) ?? 0
     return length > journal.seq || (seq === 0 && length < journal.base)
   })
   const unknown = empty.length === 0 ? [] : [...lengths.keys()].filter(name => !known.has(name))
-  return [...contradicted.map(({ wallet: { tenant } }) => tenant), ...unknown]
+  return { contradicted: [...namesOf(contradicted), ...unknown], unproven: [] }
 }
 
 async function unlockAll (

@@ -1,14 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Leader } from '../../services/ledger/leader-election.ts'
 import {
-  FENCE_KEY, LEADER_KEY, LOCKED_TENANTS_CHANNEL, moneyKeys,
+  ACTIVE_KEY, FENCE_KEY, LEADER_KEY, LOCKED_TENANTS_CHANNEL, moneyKeys,
 } from '../../services/money/redis-keys.ts'
+import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
-import { createRecoveryGuards, createWallet } from '../../services/money/wallet.ts'
+import { createRecoveryGuards, createWallet, IDLE_AFTER_MS } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
 import { createScenario } from '../support/recovery/recovery-scenario.ts'
 import {
-  createRecoveryEnvironment, type RecoveryEnvironment,
+  createRecoveryEnvironment, snapshotAll, type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
 import { startRestartableRedis } from '../support/redis/redis.ts'
 
@@ -208,6 +209,58 @@ describe('the ledger that leads', () => {
     }
     await moving
     await eventually(() => expect(reads).toBe(1))
+  })
+
+  it('unlocks what Redis has while ClickHouse is away, and the rest when it is back', async () => {
+    const before = lead('one')
+    for (const id of ['a', 'b']) await topUp(id)
+    const scenario = createScenario(redis, environment, TENANT)
+    await scenario.ship(false)
+    const other = createScenario(redis, environment, NEW)
+    await createWallet(redis).topUp(NEW, { id: 'a', amountMicros: 5, reason: '' })
+    await other.ship(false)
+    await before.stop()
+    await redis.del(LEADER_KEY)
+    await snapshotAll(environment.deps)
+    await redis.del(moneyKeys(TENANT).wallet)
+    await redis.hdel(moneyKeys(NEW).wallet, 'run')
+    let isAway = true
+    const journal = {
+      ...environment.deps.journal,
+      lengths: async () => {
+        if (isAway) throw new InfrastructureError('away')
+        return await environment.deps.journal.lengths()
+      },
+    }
+    // Each look at the clock is a minute later, so it compares again in every round.
+    let minutes = 0
+    const clock = { now: () => Date.now() + 60_000 * minutes++ }
+    const leading = lead('two', { journal, clock })
+    await eventually(() => expect(leading.ready()).toBe(true))
+    expect(await redis.hexists(moneyKeys(NEW).wallet, 'run')).toBe(1)
+    expect(await redis.hexists(moneyKeys(TENANT).wallet, 'run')).toBe(0)
+    expect(watched.get('tenants_waiting')?.()).toBe(1)
+    isAway = false
+    await eventually(async () =>
+      expect(await redis.hexists(moneyKeys(TENANT).wallet, 'run')).toBe(1))
+    expect(await scenario.wallet.balance(TENANT)).toMatchObject({ availableMicros: 2_000, seq: 2 })
+  })
+
+  it('marks a tenant as active that a process marked before Redis lost it', async () => {
+    const before = lead('one')
+    await topUp('a')
+    const scenario = createScenario(redis, environment, TENANT)
+    await scenario.ship(false)
+    // A request that is refused marks the tenant as well.
+    expect(await scenario.accept('job_0', 1_000)).toMatchObject({ kind: 'refused' })
+    await before.stop()
+    await redis.flushall()
+    const clock = { now: () => Date.now() + IDLE_AFTER_MS }
+    const leading = lead('two', { clock })
+    await eventually(() => expect(leading.ready()).toBe(true))
+    expect(await redis.zscore(ACTIVE_KEY, TENANT)).toBe(null)
+    await scenario.accept('job_1', 10)
+    await eventually(async () => expect(await redis.zscore(ACTIVE_KEY, TENANT)).not.toBe(null))
   })
 
   it('reads no accounts again while it waits for the server of a tenant', async () => {
