@@ -1,4 +1,3 @@
-import { Kafka, logLevel } from 'kafkajs'
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
@@ -12,6 +11,7 @@ import { createRepositories } from '../../services/jobs/results/finish-job.ts'
 import { createEmitter } from '../../services/runtime/engine/stage.ts'
 import { createJobMessageCodec } from '../../services/jobs/message-codec.ts'
 import { LostResultsError } from '../../services/jobs/results/results.ts'
+import { skipAll } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
 import { rootKeysIn } from '../support/keys/organization-keys.ts'
 import { newOrganization } from '../support/organizations.ts'
@@ -23,16 +23,6 @@ import { textOf } from '../support/clickhouse/results.ts'
 const {
   archive, brokers, bus, clock, connected, env, keys, results, state: redis, store, wallet,
 } = connectAll()
-
-/** As if the group had finished all there is. */
-async function moveToEnd (groupId: string, topic: string): Promise<void> {
-  const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin()
-  await admin.connect()
-  const ends = await admin.fetchTopicOffsets(topic)
-  const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }))
-  await admin.setOffsets({ groupId, topic, partitions })
-  await admin.disconnect()
-}
 
 /** Takes one orphaned job of 3 rows over; `lose` may remove some of its state before. */
 async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () => {}) {
@@ -108,8 +98,8 @@ describe('an orphaned job', () => {
 it('the backlog is reported by lane and service, retried batches included', async () => {
   const backlog = createBacklog({ connection: { brokers }, clientId: 'backlog-test', clock })
   const whatsapp = { lane: 'bulk', service: 'whatsapp', idleMs: 0 } as const
-  await moveToEnd('verify.bulk.whatsapp', 'rows.retry.bulk.whatsapp')
-  await moveToEnd('verify.bulk.carrier-single', 'rows.to-verify.bulk.carrier-single')
+  await skipAll(brokers, 'verify.bulk.whatsapp', 'rows.retry.bulk.whatsapp')
+  await skipAll(brokers, 'verify.bulk.carrier-single', 'rows.to-verify.bulk.carrier-single')
   expect(await backlog.mayContain(whatsapp)).toBe(false)
   await bus.producer('test').send([{
     topic: 'rows.retry.bulk.whatsapp', key: 'a', value: null, headers: {},

@@ -1,6 +1,6 @@
 import { installOnce, maven } from '../../../deploy/local/install.ts'
 import type { Say } from '../../../deploy/local/parts.ts'
-import { findGo, installPython } from '../../support/deploy/tools.ts'
+import { findGo, pythonWith } from '../../support/deploy/tools.ts'
 
 const VERSION = '7.25.0'
 
@@ -15,13 +15,8 @@ export async function installGenerator (say: Say): Promise<string> {
 }
 
 /** A Python with what generated clients import. */
-export async function installClientPython (say: Say): Promise<string> {
-  return await installPython({
-    name: 'generated-client',
-    requirements: `${import.meta.dirname}/requirements.txt`,
-    purpose: 'The generated Python client',
-  }, say)
-}
+export const installClientPython = pythonWith('generated-client', import.meta.dirname,
+  'The generated Python client')
 
 /** The Go that generated clients ask for. Throws with advice where there is none. */
 export async function requireClientGo (): Promise<string> {

@@ -1,21 +1,15 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { KMS } from '@aws-sdk/client-kms'
-import type { Say } from '../../../deploy/local/parts.ts'
-import { installPython } from '../../support/deploy/tools.ts'
+import { pythonWith } from '../../support/deploy/tools.ts'
+import { endChild } from '../../support/stacks/processes.ts'
 
 const COMMAND = 'from moto.server import main; main()'
 const REGION = 'eu-central-1'
 
-/** The Python of an environment that holds moto. Throws with advice without Python. */
-export async function installMoto (say: Say): Promise<string> {
-  return await installPython({
-    name: 'moto',
-    requirements: `${import.meta.dirname}/requirements.txt`,
-    purpose: 'The test of root keys in AWS KMS and of backups in S3',
-  }, say)
-}
+/** The Python of an environment that holds moto. */
+export const installMoto = pythonWith('moto', import.meta.dirname,
+  'The test of root keys in AWS KMS and of backups in S3')
 
 export type Moto = {
   readonly pid: number
@@ -68,11 +62,7 @@ export async function startMoto (python: string, port: number): Promise<Moto> {
       })
       if (!response.ok) throw new Error(`moto responded with status ${response.status}`)
     },
-    stop: async () => {
-      if (server.exitCode !== null || server.signalCode !== null) return
-      server.kill('SIGKILL')
-      await once(server, 'exit')
-    },
+    stop: () => endChild(server),
   }
 }
 

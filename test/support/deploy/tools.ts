@@ -233,24 +233,17 @@ export async function installValidator (say: Say): Promise<string> {
   }))
 }
 
-type PythonPackages = {
-  readonly name: string
-  /** A file of requirements by exact version. */
-  readonly requirements: string
-  /** Begins the error where there is no Python to install them with. */
-  readonly purpose: string
-}
-
 const USABLE_PYTHON = 'import sys, venv, ensurepip; assert sys.version_info >= (3, 10); ' +
   'print(sys.base_prefix, sys.version)'
 
 /**
- * The Python of an environment that holds these packages; installs the system's Python if there is
- * none that can make it.
+ * Makes an environment of Python that holds the packages of `requirements.txt` in a folder, and
+ * resolves with its Python; installs the system's if there is none that can make it. `purpose`
+ * begins the error where that fails.
  */
-export async function installPython (
-  { name, requirements, purpose }: PythonPackages, say: Say
-): Promise<string> {
+export const pythonWith = (name: string, folder: string, purpose: string) => async (
+  say: Say
+): Promise<string> => {
   const find = () =>
     run('python3', ['-c', USABLE_PYTHON]).then(({ stdout }) => stdout.trim(), () => undefined)
   const python = await findOrInstall(find, {
@@ -259,6 +252,7 @@ export async function installPython (
       'apt-get install python3 python3-venv).',
     say,
   })
+  const requirements = `${folder}/requirements.txt`
   const text = readFileSync(requirements, 'utf8')
   const digest = createHash('sha256').update(`${python}\n${text}`).digest('hex')
   return pythonIn(await installOnce(`${name}-${digest.slice(0, 16)}`, async to => {
