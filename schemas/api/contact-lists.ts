@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { MAX_CONTACT_CHARACTERS } from './create-job.ts'
 import { Count, withExample } from './parts.ts'
 
 /** What an organization wants for the contacts of an entry. */
@@ -14,8 +15,6 @@ export const MAX_LIST_ENTRIES = 1_000_000
 export const MAX_CHANGED_ENTRIES = 100_000
 const MAX_LOOKED_UP = 1_000
 
-export const MAX_ENTRY_CHARACTERS = 320
-
 /** The body of POST /api/v1/contact-lists. */
 export const ChangeListsSchema = Type.Object({
   action: Type.Enum([...LIST_ACTIONS, 'remove'], {
@@ -23,7 +22,7 @@ export const ChangeListsSchema = Type.Object({
       'they are invalid without a check, reasons block_listed and suppressed. remove: the ' +
       'entries are removed.',
   }),
-  entries: Type.Array(Type.String({ minLength: 1, maxLength: MAX_ENTRY_CHARACTERS }), {
+  entries: Type.Array(Type.String({ minLength: 1, maxLength: MAX_CONTACT_CHARACTERS }), {
     minItems: 1,
     maxItems: MAX_CHANGED_ENTRIES,
     description: 'Each is an address, a domain (with its subdomains), a top-level domain such as ' +
@@ -66,7 +65,7 @@ export type ContactListsBody = Static<typeof ContactListsSchema>
 
 /** The body of POST /api/v1/contact-lists/lookups. */
 export const LookUpSchema = Type.Object({
-  contacts: Type.Array(Type.String({ minLength: 1, maxLength: MAX_ENTRY_CHARACTERS }), {
+  contacts: Type.Array(Type.String({ minLength: 1, maxLength: MAX_CONTACT_CHARACTERS }), {
     minItems: 1,
     maxItems: MAX_LOOKED_UP,
     description: 'Addresses, numbers in international format, or other entries.',

@@ -10,7 +10,10 @@ export const WEB_ADDRESS_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^/\\\\?#]'
 /** The largest job of the interface. */
 export const MAX_INPUTS = 100_000
 
-/** What is kept of a longer input; from 321 characters on one is an invalid row, which is free. */
+/** The longest contact, in Unicode code points; a longer input is an invalid row, which is free. */
+export const MAX_CONTACT_CHARACTERS = 320
+
+/** What is kept of a longer input: enough to show people what it was. */
 export const MAX_INPUT_CHARACTERS = 1_024
 
 /** An input as it is taken: of a longer one the first characters behind white space. */
@@ -46,7 +49,7 @@ const JobInputSchema = Type.Union([
 
 export type JobInput = Readonly<Static<typeof JobInputSchema>>
 
-/** The largest body of a job: 100,000 inputs of 320 characters, encoded as JSON. */
+/** The largest body of a job: the most inputs, each as long as a contact can be, as JSON. */
 export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 
 /** The shortest and the longest deadline of a job: a minute, and two days. */
@@ -91,9 +94,10 @@ export const CreateJobSchema = Type.Object({
     minItems: 1,
     maxItems: MAX_INPUTS,
     description: 'Phone numbers or e-mail addresses, each as a string or, with your own id, as ' +
-      'an object; both kinds may be mixed. One that can be none, as it is empty or has ' +
-      'more than 320 characters, is an invalid row, free of charge; of more than ' +
-      `${MAX_INPUT_CHARACTERS.toLocaleString('en')} characters the results have the first ones behind white space.`,
+      'an object; both kinds may be mixed. One that can be none, as it is empty or has more ' +
+      `than ${MAX_CONTACT_CHARACTERS} characters, is an invalid row, free of charge; of more ` +
+      `than ${MAX_INPUT_CHARACTERS.toLocaleString('en')} characters the results have the first ` +
+      'ones behind white space.',
   }),
   countryCode: Type.Optional(Type.String({
     pattern: COUNTRY_PATTERN,
@@ -141,7 +145,7 @@ export const CreateJobSchema = Type.Object({
 })
 
 /** A UUID of version 4 in any case. */
-const UUID_V4_PATTERN =
+export const UUID_V4_PATTERN =
   '^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-4[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$'
 
 /** The optional header that makes repetitions of a request one job. */

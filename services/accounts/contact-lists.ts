@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { domainToASCII } from 'node:url'
 import { LRUCache } from 'lru-cache'
 import {
-  ENTRY_KINDS, LIST_ACTIONS, type ListAction, MAX_ENTRY_CHARACTERS, MAX_LIST_ENTRIES,
+  ENTRY_KINDS, LIST_ACTIONS, type ListAction, MAX_LIST_ENTRIES,
 } from '../../schemas/api/contact-lists.ts'
+import { MAX_CONTACT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import type { ContactListChange } from '../../schemas/types.ts'
 import { createShortMac, type ShortMac } from '../runtime/crypto/mac.ts'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
@@ -83,7 +84,7 @@ const DOMAIN = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]
 function parseEntry (text: string): Entry | undefined {
   const compact = text.trim()
   // The ASCII form of a long name would take seconds.
-  if (compact.length > MAX_ENTRY_CHARACTERS) return undefined
+  if (compact.length > MAX_CONTACT_CHARACTERS) return undefined
   if (MAIL_SERVER.test(compact)) {
     const host = asciiDomain(compact.replace(MAIL_SERVER, ''))
     const labels = host === undefined ? 0 : labelsIn(host)

@@ -8,7 +8,9 @@ import { basename, dirname, join, relative } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
-import { DEADLINE_SECONDS, MAX_ID_CHARACTERS } from '../../schemas/api/create-job.ts'
+import {
+  DEADLINE_SECONDS, MAX_CONTACT_CHARACTERS, MAX_ID_CHARACTERS,
+} from '../../schemas/api/create-job.ts'
 import { SERVICE_SLUGS } from '../../schemas/api/parts.ts'
 import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 import {
@@ -613,7 +615,7 @@ const Service = Type.Enum([...SERVICE_SLUGS], {
     'also its carrier. email-validation: does the address accept mail. whatsapp, telegram: is ' +
     'the number registered there.',
 })
-const Contact = Type.String({ maxLength: 320 })
+const Contact = Type.String({ maxLength: MAX_CONTACT_CHARACTERS })
 const Id = Type.String({ maxLength: MAX_ID_CHARACTERS })
 const Country = Type.String({
   pattern: '^[A-Za-z]{2}$',

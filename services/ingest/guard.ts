@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { CreateJobBody } from '../../schemas/api/create-job.ts'
+import { type CreateJobBody, UUID_V4_PATTERN } from '../../schemas/api/create-job.ts'
 import { API_VERSION } from '../../schemas/api/parts.ts'
 import {
   type Caller, hashSecret, hasScope, isWellFormed, type KeyLookup, type Scope, scopesThatAllow,
@@ -182,7 +182,7 @@ function readSecret (request: FastifyRequest): string {
   return /^Bearer +(\S+)$/i.exec(header)?.[1] ?? 'malformed'
 }
 
-const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const UUID_V4 = new RegExp(UUID_V4_PATTERN)
 
 /** The key in lower case, '' without the header, undefined if it is not a UUID v4. */
 export function readIdempotencyKey (

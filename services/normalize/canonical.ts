@@ -2,6 +2,7 @@ import { isIP } from 'node:net'
 import { domainToASCII, domainToUnicode } from 'node:url'
 import emailAddresses from 'email-addresses'
 import ipaddr from 'ipaddr.js'
+import { MAX_CONTACT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import type { PreflightReason } from '../../schemas/api/verdicts.ts'
 import { parsePhone, readCell } from '../phone/cell.ts'
 import { hasLength, type SplitNumber, typeOfNumber } from '../phone/plans.ts'
@@ -241,9 +242,6 @@ function canonicalLiteral (domain: string): string | undefined {
   if (isIP(older) === 4) return `[${older}]`
   return isIP(newer) === 6 ? `[IPv6:${ipaddr.parse(newer).toString()}]` : undefined
 }
-
-/** A longer input is an invalid row, which is free; counted in characters, not in bytes. */
-const MAX_CONTACT_CHARACTERS = 320
 
 const PRINTABLE_ASCII = /^[ -~]+$/
 // eslint-disable-next-line no-control-regex -- control characters are what is looked for

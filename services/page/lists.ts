@@ -2,6 +2,7 @@ import type { RouteOptions } from 'fastify'
 import {
   type ContactListsBody, LIST_ACTIONS, type ListAction, type ListFileQuery, type LookedUpBody,
 } from '../../schemas/api/contact-lists.ts'
+import { MAX_CONTACT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import { describeAccess } from '../accounts/access-log/access-log.ts'
 import { ApiError } from '../client/client.ts'
 import type { MinimumThroughput } from '../runtime/platform/peer-guards.ts'
@@ -123,7 +124,7 @@ function listsView (visit: Visit, { counts, draft, answer, lookUp }: Lists): Htm
       <section><h2>Look up</h2>
         ${postForm(visit, `${base}/lookup`, html`
           <label>Address, domain, mail server or number
-            <input name="contact" required maxlength="320" autocomplete="off"
+            <input name="contact" required maxlength="${MAX_CONTACT_CHARACTERS}" autocomplete="off"
               value="${lookUp?.contact ?? answer?.contact ?? ''}"
               ${lookUp && html`aria-invalid="true" aria-describedby="lookup-fault"`}></label>
           ${lookUp && html`<p class="notice bad" id="lookup-fault" role="alert">${

@@ -2,7 +2,7 @@ import { finished as whenFinished, Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
-import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
+import { MAX_BODY_BYTES, UUID_V4_PATTERN } from '../../schemas/api/create-job.ts'
 import { type EstimateBody, NO_ESTIMATE_TEXTS, type QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
 import type { RowStatus } from '../../schemas/api/verdicts.ts'
@@ -18,7 +18,7 @@ import { customerPage, emptyState, select, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 
 const MAX_FILE_NAME_CHARACTERS = 200
-const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const UUID_V4 = new RegExp(UUID_V4_PATTERN)
 
 /** The query of both requests, whose body is the file. */
 type UploadQuery = Readonly<Record<string, unknown>>

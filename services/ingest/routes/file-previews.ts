@@ -1,5 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import { COUNTRY_CODES } from '../../../schemas/api/country.ts'
+import { MAX_CONTACT_CHARACTERS } from '../../../schemas/api/create-job.ts'
 import { type FilePreviewBody, FilePreviewSchema, PREVIEW_ROWS } from '../../../schemas/api/file.ts'
 import {
   DELIMITERS, foldedName, isArchive, MAX_COLUMNS,
@@ -102,8 +103,6 @@ const USUAL_NAMES: Readonly<Record<ContactKind, RegExp>> = {
   phone: /^(contact|input|cell|msisdn|number|whatsapp|telegram|tel)$|phone|mobile?|telefon|handy/,
   email: /^(contact|input)$|e-?mail|^mail$/,
 }
-/** A longer cell is no contact, and could take a pattern long. */
-const MAX_CELL_CHARACTERS = 320
 /** Names the first dot that can divide a domain, so that it is never tried with another one. */
 const EMAIL_PATTERN = /^[^\s@]+@[^\s@][^\s@.]*\.[^\s@]+$/
 const PHONE_PATTERN = /^\+?[\d\s().\-/]+$/
@@ -203,7 +202,8 @@ const mayBeRow = (cell: string) => KINDS.some(kind => looksLike(kind, cell))
 
 /** Whether a cell could be a contact. Distinguishes columns only; it does not verify anything. */
 function looksLike (kind: ContactKind, text: string): boolean {
-  if (text.length > MAX_CELL_CHARACTERS) return false
+  // A longer cell is no contact, and could take a pattern long.
+  if (text.length > MAX_CONTACT_CHARACTERS) return false
   const cell = text.trim()
   if (kind === 'email') return EMAIL_PATTERN.test(cell)
   const digits = cell.replace(/\D/g, '').length
