@@ -70,8 +70,8 @@ export function unitPriceMicros (
  * The guaranteed maximum price of a job in micros: unit price x (fresh checks + cache hits). Hits
  * count because an entry may leave the cache between quote and use; duplicates and invalid rows
  * never count.
- * @throws RangeError when a factor is not an integer from 0, or the product is above the maximum of a
- *   wallet.
+ * @throws RangeError when a factor is not an integer from 0, or the product is above the maximum of
+ *   a wallet.
  */
 export function maxQuoteMicros (factors: {
   readonly freshChecks: number

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
-import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
+import { ACCESS_CHAIN, createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { createHeadTarget, startHeadExport } from '../../services/ledger/head-export.ts'
@@ -62,6 +62,18 @@ describe('the head of the journal in a file', () => {
     expect(await breaches(file)).toEqual([])
   })
 
+  it('of the access log alone has everything read, too', async () => {
+    const alone = `${folder}/access-log.ndjson`
+    const head = { tenant: ACCESS_CHAIN, seq: 1, hash: '', missing: [] }
+    writeFileSync(alone, codec.encode({ at: 1, tenants: [head] }))
+    const lines: string[] = []
+    await runAudit(env, {
+      only: [tenant], journalHead: alone, incremental: true, onProgress: line => lines.push(line),
+    })
+    // Only an incremental audit reports progress.
+    expect(lines).toEqual([])
+  })
+
   it('that was changed is refused', async () => {
     const changed = `${folder}/changed.ndjson`
     writeFileSync(changed, readFileSync(file, 'utf8').replace('"seq":3', '"seq":2'))
@@ -108,7 +120,12 @@ it('an entry whose row was changed in ClickHouse is stored again by its message'
 
 describe('the newest movements', () => {
   const numbered = (seq: number, entryId: string, type: string, charge = 0): Journal => ({
-    ...entryOf(TENANT, acceptedJob()), seq, entryId, type, job: type === 'topup' ? '' : 'job_j', chargeMicros: charge,
+    ...entryOf(TENANT, acceptedJob()),
+    seq,
+    entryId,
+    type,
+    job: type === 'topup' ? '' : 'job_j',
+    chargeMicros: charge,
   })
   const [x, y] = ['x', 'y'].map(id =>
     (seq: number) => numbered(seq, `topup:${id}`, 'topup')) as [

@@ -5,7 +5,7 @@ import { deriveEventId } from '../../services/webhooks/event.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { post, ZERO_AMOUNTS } from '../../services/money/prices.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
-import { CHAIN_START, extendChain } from '../../services/money/journal.ts'
+import { canonicalText, CHAIN_START, extendChain } from '../../services/money/journal.ts'
 import { audit, readSettledState } from '../../services/admin/audit/audit.ts'
 import { jobRedisKeys, toRecord } from '../../services/jobs/job-record.ts'
 import { auditIncrementally } from '../../services/admin/audit/incremental.ts'
@@ -105,6 +105,7 @@ function partsOf ({ entries, jobs, forged, late }: Stored): ProofDeps {
         yield { entries: [], forged }
       },
       counts: async last => new Map([...last.keys()].map(tenant => [tenant, Infinity])),
+      lengths: async () => new Map(entries.map(({ tenant, seq }) => [tenant, seq])),
     },
     archive: {
       listWithManifest: async (_tenant, { before }) => before === '' ? archived : [],
@@ -236,6 +237,37 @@ async function stored (given: Scenario) {
   await redis.hset(moneyKeys(tenant).wallet, now.wallet)
   return { tenant, whole, sound, parts: partsOf(now), isBroken: broken !== undefined }
 }
+
+const SOUND: Scenario = {
+  jobs: 1, hours: 3, unitPriceMicros: 2_000, place: 0, proven: 0, broken: undefined,
+}
+
+it('a tenant that Redis does not list is audited by its copy', async () => {
+  const { tenant, parts } = await stored({ ...SOUND, broken: 'an entry is gone' })
+  const kafka = { texts: async () => undefined as never, containing: async () => new Set<string>() }
+  const incremental = await auditIncrementally(
+    { ...parts, kafka }, { waitMs: 0, from: new Map(), onProgress: () => {} })
+  for (const report of [incremental.report, await audit(parts, { waitMs: 0 })]) {
+    expect(report).toMatchObject({ ok: false, tenants: [{ tenant }] })
+  }
+})
+
+it('a Redis that has fewer movements than Kafka is a breach', async () => {
+  const { tenant, whole, parts } = await stored(SOUND)
+  const auditOf = async (...more: readonly number[]) => {
+    const texts = new Map(whole.entries.map(entry => [entry.seq, [canonicalText(entry)]]))
+    for (const seq of more) texts.set(seq, ['of a Redis that is lost'])
+    const kafka = { texts: async () => new Map([[tenant, texts]]) }
+    return await audit({ ...parts, kafka } as never, { only: [tenant], waitMs: 0 })
+  }
+  expect((await auditOf()).breaches).toEqual([])
+  expect((await auditOf(4, 5)).breaches).toEqual([{
+    tenant,
+    job: '',
+    rule: 'the journal is numbered 1 to n',
+    detail: 'entries 4 to 5 exist in Kafka, but Redis has only 3 movements',
+  }])
+})
 
 describe('the proof of a tenant', () => {
   it('from its first entry exists if and only if the audit finds no breach', async () => {

@@ -3,9 +3,9 @@ import type { Journal } from '../../../schemas/types.ts'
 import { isMarkedErased } from '../../accounts/organization-keys.ts'
 import { parseTenant } from '../../accounts/tenant.ts'
 import {
-  checkAges, checkBalances, checkDeliveries, checkEntries, checkForged, checkIds, checkKafka,
-  checkMovements, checkNumbers, checkResults, checkSlots, checkWallet, countResults, explain,
-  type StoredMovements,
+  checkAges, checkBalances, checkBehind, checkDeliveries, checkEntries, checkForged, checkIds,
+  checkKafka, checkMovements, checkNumbers, checkResults, checkSlots, checkWallet, countResults,
+  explain, type StoredMovements,
 } from './checks.ts'
 import { checkExportedHead, type ExportedHeads, type KafkaJournal } from './journals.ts'
 import {
@@ -28,6 +28,7 @@ import type { RedisClient } from '../../runtime/platform/redis.ts'
 import type { DeliveryHistory } from '../../webhooks/deliveries.ts'
 
 export type AuditDeps = AuditSnapshotDeps & {
+  readonly journal: Pick<JournalCopy, 'lengths'>
   readonly archive: Pick<Archive, 'listWithManifest' | 'findAll' | 'findAllWithManifest'>
   readonly results: Pick<Results, 'csvStream'>
   /** Deliveries are not checked without it. */
@@ -65,7 +66,7 @@ export async function audit (deps: AuditDeps, options: AuditOptions): Promise<Au
   const tenants: TenantReport[] = []
   const breaches: FoundBreach[] = []
   const stored = new Map<string, StoredMovements>()
-  for (const tenant of options.only ?? (await createTenants(deps.redis).all()).toSorted()) {
+  for (const tenant of options.only ?? await listTenants(deps)) {
     const { report, breaches: tenantBreaches, movements } = await auditTenant(deps, tenant, options)
     tenants.push(report)
     stored.set(tenant, movements)
@@ -75,10 +76,11 @@ export async function audit (deps: AuditDeps, options: AuditOptions): Promise<Au
   const kafka = named.size === 0 ? undefined : await deps.kafka?.texts(named)
   for (const [tenant, movements] of stored) {
     const texts = kafka && (kafka.get(tenant) ?? new Map())
-    const journalBreaches = [
-      ...checkMovements(movements, texts),
-      ...texts === undefined ? [] : checkKafka(movements.copy, texts),
-    ]
+    const journalBreaches = [...checkMovements(movements, texts)]
+    if (texts !== undefined) {
+      const { seq } = await createWallet(deps.redis).balance(tenant)
+      journalBreaches.push(...checkKafka(movements, texts), ...checkBehind(seq, texts))
+    }
     breaches.push(...journalBreaches.map(breach => ({ tenant, ...breach })))
   }
   for (const [tenant, head] of options.heads ?? []) {
@@ -88,6 +90,14 @@ export async function audit (deps: AuditDeps, options: AuditOptions): Promise<Au
     breaches.push(...checkExportedHead(head, journals).map(breach => ({ tenant, ...breach })))
   }
   return { ok: breaches.length === 0, tenants, breaches: joinMissingKeys(breaches) }
+}
+
+/** The tenants that Redis lists, and those of the copy, as Redis may have lost some. */
+export async function listTenants (
+  { redis, journal }: Pick<AuditDeps, 'redis' | 'journal'>
+): Promise<readonly string[]> {
+  const [listed, copied] = [await createTenants(redis).all(), await journal.lengths()]
+  return [...new Set([...listed, ...copied.keys()])].toSorted()
 }
 
 async function auditTenant (
@@ -237,7 +247,7 @@ async function areErased (redis: RedisClient, { tenant, id }: Job): Promise<bool
 /** The state of a tenant in Redis. */
 export type TenantState = {
   readonly balance: Balance
-  /** Movements that ledger has not copied to the journal yet. */
+  /** Movements that are not in the journal in Kafka yet. */
   readonly outbox: readonly Journal[]
   /** Jobs that are accepted and not closed. */
   readonly openJobs: readonly Job[]

@@ -23,18 +23,6 @@ export type StoredMovements = {
   readonly resolvedUpTo: number
 }
 
-/** The ranges of numbers from 1 to `last` that are not in `present`. */
-function missingRanges (present: ReadonlySet<number>, last: number): readonly Range[] {
-  const missing: Range[] = []
-  let from = 1
-  for (let seq = 1; seq <= last + 1; seq += 1) {
-    if (seq <= last && !present.has(seq)) continue
-    if (seq > from) missing.push([from, seq - 1])
-    from = seq + 1
-  }
-  return missing
-}
-
 /** Checks that every entry of the copy has its own number, up to that of the last movement. */
 export function checkNumbers (
   { seq: last, copy, resolvedUpTo }: StoredMovements
@@ -49,40 +37,76 @@ export function checkNumbers (
 }
 
 /**
- * Checks that every movement is in the copy or in the outbox. Movements that Kafka contains can
- * still be copied; all others are lost.
+ * Checks that every movement is in the copy, in the outbox or in Kafka, from which it can still be
+ * copied; all others are lost.
  */
 export function checkMovements (
-  { seq, outbox, copy }: StoredMovements, kafka: JournalTexts = new Map()
+  { seq: last, outbox, copy }: StoredMovements, kafka: JournalTexts = new Map()
 ): TenantBreaches {
-  const stored = new Set([...copy, ...outbox].map(entry => entry.seq))
-  const lost = missingRanges(new Set([...stored, ...kafka.keys()]), seq)
-  const uncopied = missingRanges(new Set([...stored, ...lost.flatMap(listNumbers)]), seq)
-  const absent = (detail: string) =>
-    breachUnless(false, { rule: 'every movement is in the journal', detail })
+  const stored = new Set([...copy.map(({ seq }) => seq), ...outbox.map(({ seq }) => seq)])
+  const lost = Array.from({ length: last }, (_, index) => index + 1)
+    .filter(seq => !stored.has(seq) && !kafka.has(seq))
+  return toRanges(lost).map(range => ({
+    rule: 'every movement is in the journal',
+    job: '',
+    detail: `${rangeText(range, 'was', 'were')} lost from the journal before they were copied: ` +
+      'neither the outbox nor Kafka nor the copy has them',
+  }))
+}
+
+/** Checks that Kafka has the entries of the copy, and no others than those and the outbox. */
+export function checkKafka (
+  { seq: last, outbox, copy }: StoredMovements, kafka: JournalTexts
+): TenantBreaches {
+  const stored = Map.groupBy([...copy, ...outbox], ({ seq }) => seq)
+  const inKafka = [...kafka].filter(([seq]) => seq <= last)
+  const uncopied = inKafka.filter(([seq]) => !stored.has(seq)).map(([seq]) => seq)
+  const lacking = copy.filter(entry =>
+    kafka.get(entry.seq)?.includes(canonicalText(entry)) !== true)
+  const differing = new Map(lacking.map(({ seq, job }) => [seq, job]))
+  for (const [seq, texts] of inKafka) {
+    const entries = stored.get(seq) ?? []
+    const storedTexts = new Set(entries.map(canonicalText))
+    const [entry] = entries
+    if (entry !== undefined && !texts.every(text => storedTexts.has(text))) {
+      differing.set(seq, entry.job)
+    }
+  }
   return [
-    ...lost.flatMap(range => absent(`${rangeText(range)} lost from the journal before they were ` +
-      'copied: neither the outbox nor Kafka nor the copy has them')),
-    ...uncopied.flatMap(range => absent(`${rangeText(range)} not copied from ` +
-      'Kafka to ClickHouse')),
+    ...toRanges(uncopied).map(range => ({
+      rule: 'every movement is in the journal',
+      job: '',
+      detail: `${rangeText(range, 'was', 'were')} not copied from Kafka to ClickHouse`,
+    })),
+    ...[...differing].map(([seq, job]) => ({
+      rule: 'Kafka and the copy have the same entries',
+      job,
+      detail: `entry ${seq} is ${kafka.has(seq) ? 'different' : 'missing'} in Kafka`,
+    })),
   ]
 }
 
-/** Checks that Kafka has the same entries as the copy. */
-export function checkKafka (copy: readonly Journal[], kafka: JournalTexts): TenantBreaches {
-  return copy.flatMap(entry => breachUnless(
-    kafka.get(entry.seq)?.includes(canonicalText(entry)) === true, {
-      rule: 'Kafka and the copy have the same entries',
-      job: entry.job,
-      detail: `entry ${entry.seq} is ${kafka.has(entry.seq) ? 'different' : 'missing'} in Kafka`,
-    }))
+/** Checks that Redis has the movements of Kafka; `last` was read after Kafka. */
+export function checkBehind (last: number, kafka: JournalTexts): TenantBreaches {
+  return toRanges([...kafka.keys()].filter(seq => seq > last)).map(range => ({
+    rule: 'the journal is numbered 1 to n',
+    job: '',
+    detail: `${rangeText(range, 'exists', 'exist')} in Kafka, but Redis has only ${last} movements`,
+  }))
 }
 
-const listNumbers = ([first, last]: Range) =>
-  Array.from({ length: last - first + 1 }, (_, index) => first + index)
+function toRanges (seqs: readonly number[]): readonly Range[] {
+  const ranges: [first: number, last: number][] = []
+  for (const seq of seqs.toSorted((a, b) => a - b)) {
+    const range = ranges.at(-1)
+    if (range?.[1] === seq - 1) range[1] = seq
+    else ranges.push([seq, seq])
+  }
+  return ranges
+}
 
-const rangeText = ([first, last]: Range) =>
-  first === last ? `entry ${first} was` : `entries ${first} to ${last} were`
+const rangeText = ([first, last]: Range, verb: string, plural: string) =>
+  first === last ? `entry ${first} ${verb}` : `entries ${first} to ${last} ${plural}`
 
 /**
  * Checks that the amounts add up, that none is below zero, and that running jobs explain the

@@ -2,7 +2,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../../schemas/types.ts'
 import {
-  audit, type AuditDeps, type AuditOptions, auditPage, JOBS_PER_PAGE, readSettledState,
+  audit, type AuditDeps, type AuditOptions, auditPage, JOBS_PER_PAGE, listTenants, readSettledState,
   RESULTS_KEPT_MS, type TenantState,
 } from './audit.ts'
 import {
@@ -19,7 +19,7 @@ import {
   CHAIN_START, type ChainHead, createHeadsCodec, createJournalCopy, extendChain, type JournalCopy,
 } from '../../money/journal.ts'
 import { type Amounts, areEqual, post, ZERO_AMOUNTS } from '../../money/prices.ts'
-import { createTenants, createWallet } from '../../money/wallet.ts'
+import { createWallet } from '../../money/wallet.ts'
 import type { MessageKeySettings } from '../../runtime/crypto/mac.ts'
 import { splitBatches } from '../../runtime/platform/batch-writes.ts'
 import { streamRows } from '../../runtime/platform/clickhouse.ts'
@@ -68,7 +68,7 @@ export async function auditIncrementally (
   deps: IncrementalAuditDeps, { only, waitMs = 10_000, from, onProgress }: IncrementalOptions
 ): Promise<{ readonly report: AuditReport, readonly proven: ReadonlyMap<string, ProvenHead> }> {
   const startedMs = Date.now()
-  const tenants = only ?? (await createTenants(deps.redis).all()).toSorted()
+  const tenants = only ?? await listTenants(deps)
   const onRead = startProgress(await measureAmount(deps, tenants, from), onProgress)
   const proofs = new Map<string, Proof>()
   for (const tenant of tenants) {

@@ -74,19 +74,30 @@ function addText (texts: Map<number, string[]>, entry: Journal): void {
 /** Two stages write the journal, so entries can arrive early, but by no more than this. */
 const MAX_EARLY_ENTRIES = 10_000
 
-/** Follows the chain of a span. Of two entries with one number the first counts. */
+/** Where another entry of a number is noticed: few, as every tenant has some in memory. */
+const RECENT_ENTRIES = 16
+
+/** Follows the chain of a span, which is not complete after two entries with one number. */
 function createSpanWalk ({ from, head }: Span) {
   let at = from
+  let hasOthers = false
   const early = new Map<number, Journal>()
+  const recent = new Map<number, string>()
   const add = (entry: Journal): void => {
-    const isWanted = entry.seq > at.seq && entry.seq <= head.seq && !early.has(entry.seq)
+    if (entry.seq <= from.seq || entry.seq > head.seq) return
+    const waiting = early.get(entry.seq)
+    const text = waiting === undefined ? recent.get(entry.seq) : canonicalText(waiting)
+    hasOthers ||= text !== undefined && text !== canonicalText(entry)
+    const isWanted = entry.seq > at.seq && waiting === undefined
     if (isWanted && early.size < MAX_EARLY_ENTRIES) early.set(entry.seq, entry)
     for (let next = early.get(at.seq + 1); next !== undefined; next = early.get(at.seq + 1)) {
       early.delete(next.seq)
       at = extendChain(at, next)
+      recent.set(next.seq, canonicalText(next))
+      recent.delete(next.seq - RECENT_ENTRIES)
     }
   }
-  return { add, isComplete: () => at.hash === head.hash }
+  return { add, isComplete: () => !hasOthers && at.hash === head.hash }
 }
 
 /** The last exported head of a tenant, and when it was exported, in Unix ms. */
@@ -135,7 +146,7 @@ async function * readLines (file: string): AsyncGenerator<string> {
 
 /** The journals of a tenant. */
 type Journals = {
-  /** Undefined when Redis does not know the tenant. */
+  /** Undefined when neither Redis nor the copy has the tenant. */
   readonly copy: readonly Journal[] | undefined
   /** Undefined when Kafka was not read. */
   readonly kafka: JournalTexts | undefined
@@ -148,7 +159,7 @@ export function checkExportedHead (head: ExportedHead, { copy, kafka }: Journals
   const breachWith = (holds: boolean, why: string) => breachUnless(holds, {
     rule: 'the journal contains the exported head', detail: `${exported}; ${why}`,
   })
-  if (copy === undefined) return breachWith(false, 'Redis does not know the tenant')
+  if (copy === undefined) return breachWith(false, 'neither Redis nor the copy has the tenant')
   const texts = new Map<number, string[]>()
   for (const entry of copy) addText(texts, entry)
   return [['ClickHouse', texts] as const, ['Kafka', kafka] as const]

@@ -60,7 +60,7 @@ export async function runAudit (
     const check = async (report: AuditReport) => options.only === undefined
       ? await withAccessLog(report, stores, exported.get(ACCESS_CHAIN))
       : report
-    if (options.explain === true || heads.size > 0) {
+    if (options.explain === true || journalHead !== undefined) {
       return await check(await audit(deps, { ...options, heads }))
     }
     const position = createPosition(redis, config)

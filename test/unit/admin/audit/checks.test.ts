@@ -106,7 +106,11 @@ it.each<readonly [string, TenantBreaches]>([
     [...copyOf(1, 2), numbered(2, { reason: 'x' }), ...copyOf(3)]))],
   ['balances of entries that contradicted others', checkBalances(
     resolved([topup, { ...reserve, availableMicros: 7 }, settle]), balance)],
-  ['a Kafka that has more than the copy', checkKafka(copyOf(1, 2), kafkaOf(1, 2, 3))],
+  ['a Kafka that has more than there was', checkKafka(
+    movements(2, copyOf(1), copyOf(2)), kafkaOf(1, 2, 3))],
+  ['both of two entries in both stores', checkKafka(
+    movements(1, [numbered(1), numbered(1, { reason: 'x' })]),
+    new Map([[1, [numbered(1, { reason: 'x' }), numbered(1)].map(canonicalText)]]))],
   ['a key that comes again after a day',
     checkIds([claimed('job_a', 5, 'k'), claimed('job_b', 5 + DAY_MS, 'k')])],
   ['jobs without a key', checkIds([
@@ -223,13 +227,19 @@ const named: readonly (readonly [what: string, TenantBreaches, ...details: strin
   ['movements that are lost',
     checkMovements(movements(8, copyOf(3, 4, 6, 9)), kafkaOf(3, 6)),
     `entries 1 to 2 were ${LOST}`, `entry 5 was ${LOST}`, `entries 7 to 8 were ${LOST}`],
-  ['movements that only Kafka has',
-    checkMovements(movements(4, copyOf(1)), kafkaOf(1, 2, 4)),
-    `entry 3 was ${LOST}`, 'entry 2 was not copied from Kafka to ClickHouse',
-    'entry 4 was not copied from Kafka to ClickHouse'],
-  ['entries that Kafka lacks or has otherwise', checkKafka(
-    copyOf(1, 2), new Map([[1, [canonicalText(numbered(1, { amountMicros: 999 }))]]])),
+  ['movements that only Kafka has', [
+    ...checkMovements(movements(6, copyOf(1)), kafkaOf(1, 2, 4, 5)),
+    ...checkKafka(movements(6, copyOf(1)), kafkaOf(1, 2, 4, 5)),
+  ], `entry 3 was ${LOST}`, `entry 6 was ${LOST}`,
+  'entry 2 was not copied from Kafka to ClickHouse',
+  'entries 4 to 5 were not copied from Kafka to ClickHouse'],
+  ['entries that Kafka lacks or has otherwise', checkKafka(movements(2, copyOf(1, 2)),
+    new Map([[1, [canonicalText(numbered(1, { amountMicros: 999 }))]]])),
   'entry 1 is different in Kafka', 'entry 2 is missing in Kafka'],
+  ['another entry with a number that only Kafka has', checkKafka(
+    movements(3, copyOf(1), copyOf(2, 3)), new Map([...kafkaOf(1, 2), [3, ['another']]].map(
+      ([seq, texts]) => [seq as number, [...texts as string[], ...seq === 1 ? ['other'] : []]]))),
+  'entry 1 is different in Kafka', 'entry 3 is different in Kafka'],
 ]
 it.each(named.map(([what, breaches, ...details]) => ({ what, breaches, details })))(
   'the audit names $what', ({ breaches, details }) => {
