@@ -38,10 +38,10 @@ export type LookupDeps = {
   readonly batchRows: BatchRows
   /** Maximum number of messages in one call of `decide`. */
   readonly batch: number
-  /** Idle polls, one per second, after which missing chunks are lost; 300 by default. */
-  readonly lostAfterIdlePolls?: number
+  /** Idle polls, one per second, after which missing chunks are lost. */
+  readonly lostAfterIdlePolls: number
   /** Called with the reason when a job cannot be decided, for logs. */
-  readonly onUndecidable?: (of: { tenant: string, job: string }, error: unknown) => void
+  readonly onUndecidable: (of: { tenant: string, job: string }, error: unknown) => void
 }
 
 /**
@@ -67,7 +67,7 @@ export async function decideJob (
   } catch (error) {
     if (isOutageOrFatal(error)) throw error
     const { tenant, job } = firstEnvelope(unit)
-    deps.onUndecidable?.({ tenant, job }, error)
+    deps.onUndecidable({ tenant, job }, error)
     return await failJob(unit, deps)
   }
 }

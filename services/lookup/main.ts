@@ -144,8 +144,7 @@ async function decideExpired (
   if (outcome.kind === 'open') return undefined
   const isEnded = outcome.kind === 'refused' || outcome.job.announced || outcome.job.closed
   if (isEnded) return { completes: unit.members, emits: [] }
-  const { lostAfterIdlePolls = LOST_AFTER_IDLE_POLLS } = deps
-  const isLost = hasAllChunks || idlePolls >= lostAfterIdlePolls
+  const isLost = hasAllChunks || idlePolls >= deps.lostAfterIdlePolls
   return isLost ? await failJob(unit, deps) : undefined
 }
 
@@ -305,6 +304,7 @@ async function startLookup (
     },
     batchRows: readBatchRows(config),
     batch: config.LOOKUP_BATCH_MESSAGES,
+    lostAfterIdlePolls: LOST_AFTER_IDLE_POLLS,
     onUndecidable: ({ tenant, job }, error) => log.error({ err: error, tenant, job },
       'job cannot be decided: refusing it, or ending its rows as unknown if it was accepted'),
   })

@@ -24,7 +24,7 @@ export type NormalizeDeps = {
   /** Maximum number of messages in one call of `decide`. */
   readonly batch: number
   /** Called for each chunk that is past `acceptBy`. */
-  readonly onExpired?: () => void
+  readonly onExpired: () => void
 }
 
 type Chunk = Incoming<'rows.submitted'>
@@ -37,7 +37,7 @@ type Chunk = Incoming<'rows.submitted'>
 export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
   const decideChunk = async (chunk: Chunk): Promise<Decision<'normalize'>> => {
     if (deps.clock.now() > chunk.value.acceptBy) {
-      deps.onExpired?.()
+      deps.onExpired()
       return { completes: [chunk], emits: [] }
     }
     const { inputs, contacts } = chunk.rows()

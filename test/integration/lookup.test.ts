@@ -47,6 +47,7 @@ async function setUp (
     policy: async () => policy,
     batchRows: lane => lane === 'small' ? 2 : 200,
     batch: 25,
+    lostAfterIdlePolls: 300,
     onUndecidable: (_job, error) => undecidable.push(error),
   })
   const stage = new LookupStage({

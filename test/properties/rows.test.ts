@@ -91,6 +91,8 @@ async function start (scenario: Scenario) {
     },
     batchRows: () => 2,
     batch: 25,
+    lostAfterIdlePolls: 300,
+    onUndecidable: (_job, error) => { throw error },
   })
   const verify = new VerifyStage({
     store, cache, checker: checkerBy(check), clock, sleep: clock.sleep, ...VERIFY_SETTINGS,

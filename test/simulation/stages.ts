@@ -79,7 +79,7 @@ const tokenize = createTokenizer(new Map([['1', Buffer.alloc(32, 5)]]))
 /** The stage `normalize`, a few chunks at a time. */
 function normalizeStage ({ redis, chaos }: Shared) {
   return createNormalizeStage({
-    store: jobsOf(redis), clock, tokenize, batch: 1 + chaos.below(4),
+    store: jobsOf(redis), clock, tokenize, batch: 1 + chaos.below(4), onExpired: () => {},
   })
 }
 
@@ -107,6 +107,7 @@ function lookupStage ({ redis, cache, chaos, time, lists }: Shared) {
     clock: { now: () => redisLike.now() + time.aheadMs },
     // Polls come only when nothing is under way: one that finds nothing new is enough.
     lostAfterIdlePolls: 1,
+    onUndecidable: () => {},
   })
 }
 
