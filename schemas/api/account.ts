@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { EXAMPLE_JOB_ID } from './job.ts'
+import { EXAMPLE_JOB_ID, USAGE_COUNTERS } from './job.ts'
 import {
   Count, limitParameter, Micros, pageSchema, serviceSlug, TextOrNull, Time, timeParameter,
 } from './parts.ts'
@@ -81,12 +81,6 @@ const USAGE_GROUPS = ['day', 'service', 'key'] as const
 export const DEFAULT_USAGE_GROUP = 'day'
 export const MAX_USAGE_DAYS = 366
 export const DEFAULT_USAGE_DAYS = 30
-
-/** Every row of an ended job is in exactly one of these. */
-export const USAGE_COUNTERS = [
-  'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords', 'unknownRecords',
-  'cancelledRecords',
-] as const
 
 /** The query of GET /api/v1/usage. */
 export const UsageQuerySchema = Type.Object({

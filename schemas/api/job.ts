@@ -42,11 +42,14 @@ export const JOB_STATES = [
   'queued', 'preparing', 'verifying', 'completed', 'cancelling', 'cancelled', 'failed',
 ] as const
 
-/** Every row is counted in exactly one of these, so at any time they add up to `totalRows`. */
-export const ROW_COUNTERS = [
+/** Every row of an ended job is in exactly one of these. */
+export const USAGE_COUNTERS = [
   'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords', 'unknownRecords',
-  'cancelledRecords', 'pendingRecords',
+  'cancelledRecords',
 ] as const
+
+/** Every row is counted in exactly one of these, so at any time they add up to `totalRows`. */
+export const ROW_COUNTERS = [...USAGE_COUNTERS, 'pendingRecords'] as const
 
 /** Rows by verdict; `unknown` for those without one. */
 export type VerdictsBody = Readonly<Record<RowStatus, number>>

@@ -1,3 +1,4 @@
+import { USAGE_COUNTERS } from '../../schemas/api/job.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import type { EventType } from '../../schemas/api/webhooks.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
@@ -76,8 +77,7 @@ export const OUTCOMES_CHANNEL = 'outcomes'
 
 /** The fields of the counts of a job. */
 export const COUNTS = [
-  'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords',
-  'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords',
+  'finishedRows', 'inputBlocks', ...USAGE_COUNTERS, 'successRecords', 'failedRecords',
 ] as const satisfies readonly (keyof JobCounts)[]
 
 /** Fields of a job hash: its claim, its refusal and the job. Blocks have fields of their own. */

@@ -2,9 +2,10 @@ import type { RouteOptions } from 'fastify'
 import {
   BalanceSchema, DEFAULT_TRANSACTIONS, DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS,
   type TransactionBody, TransactionListSchema, type TransactionsQuery, TransactionsQuerySchema,
-  USAGE_COUNTERS, type UsageBody, UsageCsvSchema, type UsageQuery, UsageQuerySchema, UsageSchema,
+  type UsageBody, UsageCsvSchema, type UsageQuery, UsageQuerySchema, UsageSchema,
 } from '../../../schemas/api/account.ts'
 import { OPTION_COLUMNS } from '../../../schemas/api/columns.ts'
+import { USAGE_COUNTERS } from '../../../schemas/api/job.ts'
 import {
   type ChecksBody, type ServicesBody, ServicesSchema,
 } from '../../../schemas/api/services.ts'

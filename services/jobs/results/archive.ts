@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { encodeTime } from 'ulid'
 import type { UsageGroup } from '../../../schemas/api/account.ts'
+import { USAGE_COUNTERS } from '../../../schemas/api/job.ts'
 import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { verdictsBody } from '../job-view.ts'
 import type { Job, ManifestEntry } from '../job.ts'
@@ -369,10 +370,7 @@ const noCounts = (): UsageCounts => ({
   verdicts: { valid: 0, invalid: 0, risky: 0, unknown: 0 },
 })
 
-const ROW_COUNTS = [
-  'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords', 'unknownRecords',
-  'cancelledRecords', 'successRecords', 'failedRecords',
-] as const
+const ROW_COUNTS = [...USAGE_COUNTERS, 'successRecords', 'failedRecords'] as const
 
 function addJob (sum: UsageCounts, job: Job): void {
   const { preflight, counts, chargedMicros } = job
