@@ -145,20 +145,24 @@ function describeMoves (onLink: OnLink): void {
     await run.consumption.stop()
   }))
 
-  it('rejoins as a new member although the coordinator loads meanwhile', onLink(async link => {
-    const topic = await link.createTopic(1)
-    const run = await record(link.bus, [topic], { handle: commitAll })
-    await run.until(() => run.events.length > 0)
-    const loads = link.proxy.inject(
-      { api: 'JoinGroup', what: 'refuse', error: 'COORDINATOR_LOAD_IN_PROGRESS' })
-    link.proxy.inject({ api: 'Heartbeat', what: 'refuse', error: 'UNKNOWN_MEMBER_ID' })
-    await loads.done
-    await run.until(() => run.events.filter(event => event === 'assigned').length === 2)
-    await link.bus.producer('loading').send(numbered(topic, 10))
-    await eventually(async () => expect(await link.committed(run.group, topic)).toEqual([10]))
-    expect(link.fatal).toEqual([])
-    await run.consumption.stop()
-  }, { ...JOINING, heartbeatMs: 200 }))
+  for (const [does, api, error] of [
+    ['loads', 'JoinGroup', 'COORDINATOR_LOAD_IN_PROGRESS'],
+    ['stops', 'SyncGroup', 'UNKNOWN_SERVER_ERROR'],
+  ] as const) {
+    it(`rejoins as a new member although the coordinator ${does} meanwhile`, onLink(async link => {
+      const topic = await link.createTopic(1)
+      const run = await record(link.bus, [topic], { handle: commitAll })
+      await run.until(() => run.events.length > 0)
+      const refused = link.proxy.inject({ api, what: 'refuse', error })
+      link.proxy.inject({ api: 'Heartbeat', what: 'refuse', error: 'UNKNOWN_MEMBER_ID' })
+      await refused.done
+      await run.until(() => run.events.filter(event => event === 'assigned').length === 2)
+      await link.bus.producer('loading').send(numbered(topic, 10))
+      await eventually(async () => expect(await link.committed(run.group, topic)).toEqual([10]))
+      expect(link.fatal).toEqual([])
+      await run.consumption.stop()
+    }, { ...JOINING, heartbeatMs: 200 }))
+  }
 
   it('recovers when every connection is reset repeatedly', onLink(async link => {
     const topic = await link.createTopic(2)

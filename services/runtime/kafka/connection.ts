@@ -18,8 +18,11 @@ export function kafkaErrorType (error: unknown): string {
 /** Errors that kafkajs marks as final, although a response was only lost or late. */
 const TRANSIENT_NAMES = ['KafkaJSGroupCoordinatorNotFound', 'KafkaJSLockTimeout']
 
-/** A failed reauthentication: a new connection authenticates from the start. */
-const TRANSIENT_SASL_TYPE = 'ILLEGAL_SASL_STATE'
+/**
+ * A failed reauthentication: a new connection authenticates from the start. And the answer of a
+ * coordinator that stops while a group joins.
+ */
+const TRANSIENT_TYPES = ['ILLEGAL_SASL_STATE', 'UNKNOWN']
 
 /**
  * Whether a retry may succeed, after a lost connection for example. The error of kafkajs after its
@@ -28,7 +31,7 @@ const TRANSIENT_SASL_TYPE = 'ILLEGAL_SASL_STATE'
 export function isTransient (error: unknown): boolean {
   if (!(error instanceof Error)) return false
   if (TRANSIENT_NAMES.includes(error.name)) return true
-  if ('type' in error && error.type === TRANSIENT_SASL_TYPE) return true
+  if ('type' in error && TRANSIENT_TYPES.includes(String(error.type))) return true
   return ('retriable' in error && error.retriable === true) || isTransient(error.cause)
 }
 

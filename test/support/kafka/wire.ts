@@ -120,6 +120,7 @@ function number (bytes: number, write: (buffer: Buffer) => void): Buffer {
 
 /** Error codes of Kafka's protocol, by the names that it gives them. */
 const ERRORS = {
+  UNKNOWN_SERVER_ERROR: -1,
   UNKNOWN_TOPIC_OR_PARTITION: 3,
   NOT_LEADER_OR_FOLLOWER: 6,
   COORDINATOR_LOAD_IN_PROGRESS: 14,
@@ -146,6 +147,7 @@ function bodyOf ({ api, version, body }: KafkaRequest, code: Buffer): Buffer {
   if (api === 'Fetch' && version === 11) return refusedFetch(reader, code)
   if (api === 'OffsetCommit' && version === 5) return refusedCommit(reader, code)
   if (api === 'Heartbeat' && version === 3) return Buffer.concat([int32(0), code])
+  if (api === 'SyncGroup' && version === 3) return Buffer.concat([int32(0), code, int32(0)])
   if (api === 'JoinGroup' && version === 5) {
     return Buffer.concat([int32(0), code, int32(-1), text(''), text(''), text(''), int32(0)])
   }

@@ -101,6 +101,7 @@ describe('an error of kafkajs', () => {
   it('is transient if its cause is', () => {
     expect(isTransient(refusal('NOT_LEADER_FOR_PARTITION', true))).toBe(true)
     expect(isTransient(givenUp(refusal('NOT_LEADER_FOR_PARTITION', true)))).toBe(true)
+    expect(isTransient(givenUp(refusal('UNKNOWN', false)))).toBe(true)
   })
 
   it.each([
