@@ -292,6 +292,11 @@ class Tracker {
   }
 }
 
+const LOST_ENTRIES = 'a journal that lost entries is not trusted; restore it by "npm run ' +
+  'admin -- journal restore", then thaw again'
+const LOST_EVERYWHERE = 'what only Redis has cannot be derived from its balances; see "A frozen ' +
+  'tenant" in recovery.md'
+
 /**
  * Compares a wallet with its journal. A journal that an operator trusts over Redis must be
  * complete: one that lost entries would restore an old balance.
@@ -302,16 +307,16 @@ async function judge (
   const verdict = reconcile(wallet, journal, retention)
   if (!wallet.trustsJournal || verdict.faults.length > 0) return verdict
   const distrust = (fault: string): Reconciliation =>
-    ({ ...verdict, behind: false, faults: [fault], appended: [] })
+    ({ ...verdict, faults: [fault], appended: [] })
   const { tenant, seq } = wallet
   try {
     const [newest] = await deps.journal.readNewest(tenant, { limit: 1 })
     const copied = newest?.seq ?? 0
-    const { length } = verdict
-    if (length >= Math.max(seq, copied)) return verdict
+    const { length, derived } = verdict
+    // What the copy has is never derived.
+    if (copied <= length && seq <= length + (derived ? 1 : 0)) return verdict
     return distrust(`the journal of ${tenant} has ${length} entries, its copy in ClickHouse ` +
-      `${copied}, Redis ${seq}: a journal that lost entries is not trusted; restore it by ` +
-      '"npm run admin -- journal restore", then thaw again')
+      `${copied}, Redis ${seq}: ${copied > length ? LOST_ENTRIES : LOST_EVERYWHERE}`)
   } catch (error) {
     if (!isInfrastructure(error)) throw error
     return distrust(`the copy of the journal of ${tenant} in ClickHouse cannot be read, so ` +
@@ -327,7 +332,7 @@ type CopiedLengths = Promise<ReadonlyMap<string, number> | Error>
  * one contradicts neither an empty wallet nor one from a file as old. `contradicted`: tenants that
  * have to be compared with the whole journal. Only empty wallets wait for the copy. If it cannot be
  * read, those with a snapshot are `unproven`, and those without one contradicted; other wallets are
- * unlocked without it, as they can hardly be told from those that lost nothing.
+ * unlocked without it, as most of them have lost nothing.
  */
 async function compareWithCopy (
   copied: CopiedLengths | undefined, compared: readonly Compared[], known: ReadonlySet<string>
