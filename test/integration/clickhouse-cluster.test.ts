@@ -10,7 +10,10 @@ import { createDeliveryHistory } from '../../services/webhooks/deliveries.ts'
 import { createJobKeyCopy } from '../../services/jobs/wrapped-keys.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { createRepositories } from '../../services/jobs/results/finish-job.ts'
+import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
+import { createAuditDeps } from '../../services/admin/audit/incremental.ts'
+import { createJournalCopy } from '../../services/money/journal.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { createDatabase, ownDatabase, withoutKeeper } from '../support/clickhouse/database.ts'
 import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
@@ -186,5 +189,26 @@ describe('services on the tables over all shards', () => {
     await history.append([attempt])
     expect(await history.list(attempt.tenant, attempt.job)).toMatchObject([{ event: 'evt_1' }])
     expect(await history.listOfEndpoint(attempt.tenant, 'whe_1', { limit: 1 })).toEqual([])
+  })
+})
+
+describe('several shards', () => {
+  const shards = ownDatabase()
+  const ofShards = { cluster: 'two_shards', database: shards.database }
+  it('answer queries that compare the rows of two tables', async () => {
+    const client = connectClickhouse(shards.env.CLICKHOUSE_URL)
+    for (const { statements: texts } of migrations()) {
+      for (const text of texts.flatMap(one => onCluster(one, ofShards))) {
+        await client.command({ query: withoutKeeper(text) })
+      }
+    }
+    const { counts } = createAuditDeps({ ...all, clickhouse: client, keys: undefined as never })
+    expect(await counts.jobsWithoutEnd('org_1.live', Date.now())).toBe(0)
+    expect(await counts.sharedIds('org_1.live')).toBe(0)
+    expect(await createAccessCopy(client, recordMac).newest({ organization: 'org_1', limit: 1 }))
+      .toEqual([])
+    const copy = createJournalCopy(client, recordMac)
+    expect(await copy.readNewest('org_1.live', { limit: 1, type: 'settle' })).toEqual([])
+    await client.close()
   })
 })

@@ -73,8 +73,9 @@ export function openEngine (folder: string, grants?: readonly string[]): Engine 
 }
 
 /**
- * Writes what is no setting of a query: the folder of backups, and a cluster of this engine alone,
- * which it recognizes by the port; nothing listens there. Returns the path of the file.
+ * Writes what is no setting of a query: the folder of backups, and clusters of this engine alone,
+ * which it recognizes by the port; nothing listens there. One has it twice, so that queries are
+ * refused that several shards refuse. Returns the path of the file.
  */
 function writeConfig (folder: string, grants: readonly string[] | undefined): string {
   const file = `${folder}.xml`
@@ -88,13 +89,15 @@ function writeConfig (folder: string, grants: readonly string[] | undefined): st
       `<profile>default</profile><quota>default</quota><grants>${queries}</grants>` +
       '</default></users></clickhouse>')
   }
+  const shard = '<shard><replica><host>127.0.0.1</host><port>1</port></replica></shard>'
   writeFileSync(file, `<clickhouse>
   <backups><allowed_path>${backups}</allowed_path></backups>
   ${grants === undefined ? '' : `<users_config>${escaped(users)}</users_config>`}
   <tcp_port>1</tcp_port>
-  <remote_servers><embedded><shard><replica>
-    <host>127.0.0.1</host><port>1</port>
-  </replica></shard></embedded></remote_servers>
+  <remote_servers>
+    <embedded>${shard}</embedded>
+    <two_shards>${shard}${shard}</two_shards>
+  </remote_servers>
 </clickhouse>
 `)
   return file

@@ -135,12 +135,13 @@ const SELECT_RANGE = `
   ${SELECT} WHERE seq BETWEEN {from:UInt64} AND {to:UInt64} ORDER BY seq, mac`
 const SELECT_FIRST = `
   SELECT seq AS number FROM access_log WHERE seq > {after:UInt64} ORDER BY seq LIMIT 1`
+// GLOBAL, as several shards refuse a subquery over all of them.
 const SELECT_NEWEST = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64}
     AND ({action:String} = '' OR action = {action:String})
     AND ({actor:String} = '' OR actor = {actor:String})
     AND access_log.at >= fromUnixTimestamp64Milli({sinceMs:Int64})
-    AND NOT (outcome = 'attempted' AND concat(entry_id, '${RESULT_SUFFIX}') IN (
+    AND NOT (outcome = 'attempted' AND concat(entry_id, '${RESULT_SUFFIX}') GLOBAL IN (
       SELECT entry_id FROM access_log WHERE tenant = {tenant:String} AND outcome != 'attempted'))
   ORDER BY seq DESC`
 const SELECT_COUNT = `

@@ -405,10 +405,11 @@ const SHARED_IDS = `
     SELECT entry_id FROM journal WHERE tenant = {tenant:String}
     GROUP BY entry_id HAVING uniqExact(seq) > 1
   )`
+// GLOBAL, as several shards refuse a subquery over all of them.
 const JOBS_WITHOUT_END = `
   SELECT toString(uniqExact(job)) AS total FROM jobs
   WHERE tenant = {tenant:String} AND ended < fromUnixTimestamp64Milli({endedBeforeMs:Int64})
-    AND job NOT IN (
+    AND job GLOBAL NOT IN (
       SELECT job FROM journal WHERE tenant = {tenant:String} AND type IN ('settle', 'void')
     )`
 const ROWS_SINCE = `
