@@ -213,7 +213,6 @@ export function trackContradictions () {
     },
     end: (): Resolution => {
       conclude()
-      ofNumber = []
       return resolution
     },
   }
