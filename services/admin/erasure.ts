@@ -13,7 +13,7 @@ import { countTenantRecords, eraseTenantRecords } from '../cache/cache.ts'
 import { createJobKeyEraser, type ErasedJobs } from '../jobs/erasures.ts'
 import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
-import { createArchive, findJob } from '../jobs/results/archive.ts'
+import { createArchive, findStoredJob } from '../jobs/results/archive.ts'
 import { createJobStore } from '../jobs/store.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { type Sleep, sleep as realSleep } from '../runtime/platform/retry.ts'
@@ -268,7 +268,7 @@ async function waitUntilClosed (
   const store = createJobStore(redis)
   const archive = createArchive(clickhouse, recordMac)
   const find = async (id: string): Promise<Job> => {
-    const job = await findJob({ store, archive }, tenant, id)
+    const job = await findStoredJob({ store, archive }, tenant, id)
     if (job !== undefined) return job
     const { orgId, mode } = parseTenant(tenant)
     throw new UsageError(`${orgId} has no job ${id} in mode ${mode}. Check --org, --job and ` +

@@ -4,7 +4,7 @@ import { connectOrganizationKeys } from '../accounts/connect-organization-keys.t
 import { createOrganizations, type Organizations } from '../accounts/organizations.ts'
 import { connectJobKeys, type JobKeys } from '../jobs/job-keys.ts'
 import { createMessageCodec, openHeader } from '../jobs/message-codec.ts'
-import { createArchive, findJob } from '../jobs/results/archive.ts'
+import { createArchive, findStoredJob } from '../jobs/results/archive.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { closedKeys } from '../jobs/wrapped-keys.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
@@ -141,7 +141,7 @@ function workersDeps (config: DeliverConfig, connected: Connected): WorkersDeps 
   return {
     deliveries: createDeliveries(state),
     history: createDeliveryHistory(clickhouse, recordMac),
-    findJob: (tenant, job) => findJob({ store, archive }, tenant, job),
+    findJob: (tenant, job) => findStoredJob({ store, archive }, tenant, job),
     keys,
     secrets: createWebhookSecrets(secured),
     signingKeys: createWebhookSigningKeys(secured),

@@ -6,7 +6,7 @@ import {
 import { connectJobKeys, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import { type ArchivedJob, createArchive, findJob } from '../jobs/results/archive.ts'
+import { type ArchivedJob, createArchive, findStoredJob } from '../jobs/results/archive.ts'
 import { listColumns } from '../jobs/results/columns.ts'
 import {
   connectPartnerResults, feedCells, type PartnerResults,
@@ -331,7 +331,7 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
   return {
     partners,
     isDeleted,
-    findJob: (tenant, job) => findJob({ store, archive }, tenant, job),
+    findJob: (tenant, job) => findStoredJob({ store, archive }, tenant, job),
     findArchived: archive.find,
     results: createResults({ blocks: createResultBlocks(clickhouse), codec, keys }),
     progress: createPublishProgress(state),

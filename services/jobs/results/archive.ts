@@ -131,7 +131,7 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
 }
 
 /** A job, from Redis, or from the archive once Redis has forgotten it. */
-export async function findJob (
+export async function findStoredJob (
   { store, archive }: {
     readonly store: Pick<JobStore, 'read'>, readonly archive: Pick<Archive, 'find'>
   }, tenant: string, job: string
