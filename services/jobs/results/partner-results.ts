@@ -89,8 +89,8 @@ const OMITTED_COLUMNS: ReadonlySet<string> = new Set(['row', 'duplicate_of'])
 
 /**
  * The cells of a row for a partner: its columns, except blank ones and those that have a meaning
- * only within a job; then the checks behind its verdict, and the id of the job. `row` has the fields
- * of `listRowFields`, of which the packed checks come after the columns.
+ * only within a job; then the checks behind its verdict, and the id of the job. `row` has the
+ * fields of `listRowFields`, of which the packed checks come after the columns.
  */
 export function feedCells (
   columns: readonly string[], row: readonly string[],

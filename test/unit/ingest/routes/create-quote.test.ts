@@ -122,9 +122,9 @@ describe('a quote with a sample', () => {
       },
     })
     const body = JSON.stringify({ ...good, sample: true })
-    const { socket, answer } = talk(await listen(app), 'POST /api/v1/quotes HTTP/1.1\r\nhost: x\r\n' +
-      'authorization: Bearer live\r\ncontent-type: application/json\r\n' +
-      `content-length: ${body.length}\r\n\r\n${body}`, { allowHalfOpen: true })
+    const request = 'POST /api/v1/quotes HTTP/1.1\r\nhost: x\r\nauthorization: Bearer live\r\n' +
+      `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+    const { socket, answer } = talk(await listen(app), request, { allowHalfOpen: true })
     await submitted.promise
     socket.end()
     expect(await answer()).toContain('"reason":"temporarily_unavailable"')
