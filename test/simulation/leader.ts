@@ -9,6 +9,7 @@ import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { listServers } from '../../services/runtime/platform/redis.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
+import type { JournalCopy } from '../../services/money/journal.ts'
 import { createTenants } from '../../services/money/wallet.ts'
 import type { Pipeline } from './pipeline.ts'
 import { takeoverDeps } from './takeover.ts'
@@ -137,7 +138,7 @@ function leaderDeps (options: LeaderOptions, redis: Redis, name: string) {
     accountsProducer: bus.producer('accounts'),
     recoveryStore: createRecoveryStore(redis),
     servers: () => listServers(redis),
-    reader: topicReader({ bus, codec, chaos }),
+    reader: topicReader({ bus, codec, chaos, journal }),
     history: { listAll: async () => [] },
     subscriptions: async () => [],
     deliverLags: async () => [],
@@ -189,6 +190,7 @@ const adversaryMac = createMessageMac({
 })
 
 type Damaged = {
+  readonly journal: Pick<JournalCopy, 'lengths'>
   readonly bus: Pick<MemoryBus, 'messages'>
   readonly codec: Pick<Codec, 'decode' | 'encode'>
   readonly chaos: Chaos
@@ -197,17 +199,19 @@ type Damaged = {
 /**
  * Reads topics of the bus; at times Kafka is unavailable, or snapshots are deleted, old or forged.
  */
-function topicReader ({ bus, codec, chaos }: Damaged): LeaderDeps['reader'] {
+function topicReader ({ bus, codec, chaos, journal }: Damaged): LeaderDeps['reader'] {
   const { read } = createMemoryReader(bus, async topic => {
     await yieldToEventLoop()
     if (chaos.happens(KAFKA_UNAVAILABLE)) throw new InfrastructureError(`${topic} is unavailable`)
   })
   return {
-    read: (topic, onMessages, limits) => {
-      if (topic !== topicName('wallet.snapshots')) return read(topic, onMessages, limits)
+    read: async (topic, onMessages, limits) => {
+      if (topic !== topicName('wallet.snapshots')) return await read(topic, onMessages, limits)
       const isDamaged = chaos.happens(SNAPSHOTS_DAMAGED)
-      const isLeft = isDamaged ? damage(bus.messages(topic), chaos) : () => true
-      return read(topic, async messages => {
+      const isLeft = isDamaged
+        ? await damage(bus.messages(topic), { codec, chaos, journal })
+        : () => true
+      return await read(topic, async messages => {
         const found: RawMessage[] = []
         for (const message of messages) {
           const signed = signedBy(serviceMac, message)
@@ -222,21 +226,28 @@ function topicReader ({ bus, codec, chaos }: Damaged): LeaderDeps['reader'] {
 
 /**
  * Of one tenant all snapshots are deleted but an old one, or that as well: what a writer to the
- * brokers can do by sending it again until compaction removes the others.
+ * brokers can do by sending it again until compaction removes the others. The old one is one that
+ * the copy of the journal refutes: else a file of Redis of that moment could not be told from a
+ * whole one.
  */
-function damage (
-  messages: readonly RawMessage[], chaos: Chaos
-): (message: RawMessage) => boolean {
+async function damage (
+  messages: readonly RawMessage[], { codec, chaos, journal }: Omit<Damaged, 'bus'>
+): Promise<(message: RawMessage) => boolean> {
   if (messages.length === 0) return () => true
   const { key } = chaos.pick(messages)
   const own = messages.filter(message => message.key.equals(key))
-  const left = chaos.happens(0.5) ? chaos.pick(own) : undefined
+  const copied = (await journal.lengths()).get(String(key)) ?? 0
+  const seqs = await Promise.all(own.map(async ({ value }) =>
+    value === null ? 0 : (await codec.decode('wallet.snapshots', value) as Snapshot).seq))
+  const newest = Math.max(...seqs)
+  const refuted = own.filter((_, at) => seqs[at] === newest || (seqs[at] ?? 0) < copied)
+  const left = chaos.happens(0.5) ? chaos.pick(refuted) : undefined
   return message => message === left || !message.key.equals(key)
 }
 
 /** A snapshot with more money, which a writer to the brokers who lacks the keys has made of one. */
 async function forge (
-  message: RawMessage, { codec, chaos }: Omit<Damaged, 'bus'>
+  message: RawMessage, { codec, chaos }: Pick<Damaged, 'codec' | 'chaos'>
 ): Promise<RawMessage> {
   if (message.value === null) return message
   const snapshot = await codec.decode('wallet.snapshots', message.value) as Snapshot
