@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { ENTRY_VALID_MS } from '../money/redis-keys.ts'
 import {
   cacheKeys, clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys,
   stateKeys,
@@ -52,9 +53,9 @@ export const ledgerConfig = defineConfig({
   }),
   LEADER_GRACE_MS: Type.Integer({
     default: 1_000,
-    minimum: 1_000,
+    minimum: 2 * ENTRY_VALID_MS,
     description: 'After a restart of Redis the journal is read a second time, this long after ' +
-      'the comparison began: entries that were on their way to Kafka are there by then.',
+      'the comparison began: twice as long as settle holds an entry.',
   }),
   CHECK_EVERY_MS: Type.Integer({
     default: 60_000,

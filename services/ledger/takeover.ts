@@ -4,9 +4,7 @@ import type { Completed, Journal } from '../../schemas/types.ts'
 import { JobKeyLostError } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import { unresolvableBlock } from '../jobs/results/block.ts'
-import {
-  archiveEnded, type EndedJob, type EndedJobDeps, sendEntries,
-} from '../jobs/results/finish-job.ts'
+import { archiveEnded, type EndedJob, type EndedJobDeps } from '../jobs/results/finish-job.ts'
 import { blockDigest } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { FAILED_TAKEOVERS_KEY } from '../money/redis-keys.ts'
@@ -300,7 +298,7 @@ async function completeJob (
   // Its last row was counted after this run began, or its stage still closes it.
   if (hasAllRows(job) && !isOrphan) return undefined
   // Its entry is shipped with the others that are left.
-  const ended = job.ended ? { job } : await endComplete(deps, job)
+  const ended = job.ended ? { job, entry: undefined } : await endComplete(deps, job)
   const idleMs = await measureIdleTime(deps, job, sinceMs)
   const isIdle = idleMs >= deps.stalledAfterMs
   if (ended !== undefined) {
@@ -329,13 +327,12 @@ async function measureIdleTime (
 
 /** Ends a job whose rows were all counted while its wallet was frozen. */
 async function endComplete (
-  { store, emitter }: TakeoverDeps, job: Job
+  { store }: TakeoverDeps, job: Job
 ): Promise<EndedJob | undefined> {
   if (!hasAllRows(job)) return undefined
   const step = await store.end(job.tenant, job.id)
   if (step.kind === 'skip' || !step.ended) return undefined
-  await sendEntries(emitter, [step])
-  return { job: step.job, entrySeq: step.entry?.seq }
+  return { job: step.job, entry: step.entry }
 }
 
 const EVENTS = {
@@ -365,15 +362,14 @@ async function close (
 async function failStalled (
   deps: TakeoverDeps, job: Job, idleMs: number
 ): Promise<EndedJob | undefined> {
-  const { store, backlog, emitter } = deps
+  const { store, backlog } = deps
   if (await backlog.mayContain({ ...job, idleMs })) return undefined
   const rows = await store.unfinishedRows(job.tenant, job.id)
   if (rows === undefined) return undefined
   const digest = await digestOfStored(deps, job, rows)
   const failed = await store.fail(job.tenant, job.id, { digest, finished: rows })
   if (failed.kind === 'skip' || !failed.ended) return undefined
-  await sendEntries(emitter, [failed])
-  return { job: failed.job, entrySeq: failed.entry?.seq }
+  return { job: failed.job, entry: failed.entry }
 }
 
 /** The digest of the stored block that ends these rows; empty if it cannot be sealed. */

@@ -43,3 +43,10 @@ export const EXPORTED_KEY = globalKey('head-exported')
 
 /** Hash: `<tenant> <job>` -> when ledger last failed to complete this open job, in ms. */
 export const FAILED_TAKEOVERS_KEY = globalKey('failed-takeovers')
+
+/**
+ * `settle` holds the entry of a movement for so long, in milliseconds, and then counts again: if
+ * Redis has lost the movement, recovery waits only `LEADER_GRACE_MS`, at least twice as long,
+ * for the entry. Sent later, it would have the number of another.
+ */
+export const ENTRY_VALID_MS = 500

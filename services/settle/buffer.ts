@@ -1,5 +1,6 @@
 import type { Job, Tallied } from '../jobs/job.ts'
 import type { RemainingSteps } from '../jobs/results/finish-job.ts'
+import { ENTRY_VALID_MS } from '../money/redis-keys.ts'
 import { HeldMessages, type Incoming, readRowCount } from '../runtime/engine/stage.ts'
 import type { MessagePosition, RawMessage, TopicPartition } from '../runtime/kafka/bus.ts'
 import { boundedCache } from '../runtime/platform/limits.ts'
@@ -9,10 +10,11 @@ import { FLUSH_EVERY_MS } from './config.ts'
 export type Message = Incoming<'rows.completed'>
 export type Messages = readonly Message[]
 
-/** Messages of a partition whose rows are counted; the journal has the entries of their jobs. */
+/** Messages of a partition whose rows are counted. */
 export type Counted = {
   readonly messages: readonly Message[]
   readonly tallied: readonly Tallied[]
+  readonly countedAtMs: number
   /** They end jobs whose blocks Redis keeps until they are stored. */
   readonly mayWait: boolean
 }
@@ -41,6 +43,8 @@ type Limits = {
  * 3. deferred: counted, and waits for an insert that it shares with others. A batch that may not
  *    wait, or comes after a quiet time, is stored at once and leaves the buffer;
  * 4. stored: inserted, and waits for the flush of its partition that takes it.
+ *
+ * What is deferred or stored for too long is counted again first.
  *
  * Counted messages and dead letters are released: they are not held any more. A new generation of
  * the group forgets all, as they are delivered again.
@@ -108,9 +112,34 @@ export class SettleBuffer {
     if (generation === this.#generation) this.#counted = [...this.#counted, batch]
   }
 
+  /** Messages that were counted before are to be counted at the next flush. */
+  uncount (batch: Counted): void {
+    if (!this.#counted.includes(batch)) return
+    this.#counted = this.#counted.filter(other => other !== batch)
+    for (const message of batch.messages) this.#held.add(message)
+    this.markOverdue(batch.messages)
+  }
+
   /** Held messages are to be counted at the next flush. */
   markOverdue (messages: Messages): void {
     for (const { raw } of messages) this.#seen.add(raw)
+  }
+
+  /** Whether the answer of its count is too old to be used. */
+  isExpired ({ countedAtMs }: Counted): boolean {
+    return this.#clock.now() - countedAtMs > ENTRY_VALID_MS
+  }
+
+  /**
+   * Stored batches of a partition whose flush comes too late, as it waited for a Redis under
+   * recovery, are to be counted and stored once more.
+   */
+  dropExpired (partition: TopicPartition): void {
+    this.#counted = this.#counted.map(batch => {
+      if (!isStored(batch) || !isIn(partition)(batch) || !this.isExpired(batch)) return batch
+      const { steps: _steps, refused: _refused, ...counted } = batch
+      return counted
+    })
   }
 
   /** Counted messages that are not stored. */

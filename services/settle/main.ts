@@ -5,20 +5,19 @@ import type { Archive, ArchivedJob } from '../jobs/results/archive.ts'
 import { readMessageRows, toTallyBlock, unresolvableBlock } from '../jobs/results/block.ts'
 import {
   archiveEnded, type BlockOrRecord, createRepositories, type EndedJob, readEndRecord,
-  remainingSteps, type RemainingSteps, sendEntries, storeBlock,
+  remainingSteps, type RemainingSteps, storeBlock,
 } from '../jobs/results/finish-job.ts'
 import { blockDigest, packInlineResults, type ResultBlocks } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
-import {
-  createEmitter, type DeadSource, type Decision, type Emission, type EmittedBy, type Emitter,
-  type MessageCodec, type Stage,
+import type {
+  DeadSource, Decision, Emission, EmittedBy, MessageCodec, Stage,
 } from '../runtime/engine/stage.ts'
 import type { RawMessage, TopicPartition } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { RefusedRowsError } from '../runtime/platform/clickhouse.ts'
-import { isOutageOrFatal } from '../runtime/platform/errors.ts'
+import { FatalError, isInfrastructure, isOutageOrFatal } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { boundedCache } from '../runtime/platform/limits.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
@@ -36,7 +35,6 @@ type SettleDeps = {
   /** Stores blocks and final records in one insert. */
   readonly saveBlocksAndRecords: (rows: readonly BlockOrRecord[]) => Promise<void>
   readonly store: Pick<JobStore, 'tallyAll' | 'readWithManifest' | 'read' | 'close'>
-  readonly emitter: Pick<Emitter, 'emit'>
   /** Seal and read the blocks of rows whose own block cannot be read. */
   readonly messageCodec: MessageCodec
   readonly codec: Codec
@@ -88,11 +86,13 @@ export class SettleStage implements Stage<'settle'> {
   }
 
   async flushHeld (partition: TopicPartition): Promise<readonly Decision<'settle'>[]> {
+    this.#buffer.dropExpired(partition)
     const dead = await this.#countLate(messagesByJob(this.#buffer.overdue(partition)))
     if (dead.length > 0 || !this.#buffer.hasCounted(partition)) return dead
     while (this.#buffer.hasUnstored(partition)) {
       this.#storing ??= this.#storeCounted().finally(() => { this.#storing = undefined })
-      await this.#storing
+      const uncounted = await this.#storing
+      if (uncounted !== undefined && this.#buffer.hasUnstored(partition)) throw uncounted
     }
     const stored = this.#buffer.takeStored(partition)
     return stored.length === 0 ? [] : toDecisions(stored, this.#progress)
@@ -136,8 +136,26 @@ export class SettleStage implements Stage<'settle'> {
     return dead.flat()
   }
 
-  async #storeCounted (): Promise<void> {
-    this.#buffer.endStore(await this.#store(this.#buffer.unstored()))
+  /**
+   * Resolves to the error of a batch that cannot be counted again, as its Redis is away: the others
+   * do not wait for it. One that cannot be counted for another reason is given up job by job, at
+   * the next flush of its partition.
+   */
+  async #storeCounted (): Promise<unknown> {
+    const unstored = this.#buffer.unstored()
+    const counts = await Promise.allSettled(unstored.map(async batch =>
+      this.#buffer.isExpired(batch) ? await this.#count(batch.messages) : batch))
+    const errors = counts.flatMap(result => result.status === 'rejected' ? [result.reason] : [])
+    const fatal = errors.find(error => error instanceof FatalError)
+    if (fatal !== undefined) throw fatal
+    for (const [index, result] of counts.entries()) {
+      const batch = unstored[index]
+      if (batch === undefined || result.status === 'fulfilled') continue
+      if (!isInfrastructure(result.reason)) this.#buffer.uncount(batch)
+    }
+    const batches = counts.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
+    if (batches.length > 0) this.#buffer.endStore(await this.#store(batches))
+    return errors.find(error => isInfrastructure(error))
   }
 
   async #store (batches: readonly Counted[]): Promise<readonly Stored[]> {
@@ -166,15 +184,14 @@ export class SettleStage implements Stage<'settle'> {
   }
 
   async #count (messages: Messages): Promise<Counted> {
+    const countedAtMs = this.#deps.clock.now()
     const counts = await Promise.all(messagesByJob(messages).map(ofJob =>
       this.#tally(ofJob.map(({ value }) => value))))
     failpoint('settle.tallied')
-    const tallied = counts.flatMap(count => count.tallied)
-    await sendEntries(this.#deps.emitter, tallied)
-    failpoint('settle.journaled')
     return {
       messages,
-      tallied,
+      tallied: counts.flatMap(({ tallied }) => tallied),
+      countedAtMs,
       mayWait: counts.every(({ mayWait }) => mayWait),
     }
   }
@@ -206,8 +223,7 @@ export class SettleStage implements Stage<'settle'> {
     const inputs = headers['inputs'] !== 'false'
     const block = await storeBlock(
       this.#deps, unresolvableBlock(lost, { atMs: job.createdAtMs, inputs }))
-    const { tallied } = await this.#tally([block])
-    await sendEntries(this.#deps.emitter, tallied)
+    await this.#tally([block])
   }
 }
 
@@ -290,10 +306,10 @@ async function finishBatch (
     const last = batch.messages.findLast(({ value }) => value.job === id)
     if (last !== undefined && !lacking.has(id)) refused.set(last, REFUSED_RECORD)
   }
-  const archivedNow = await Promise.all(earlier.map(async ({ job, entrySeq }) => {
+  const archivedNow = await Promise.all(earlier.map(async ({ job, entry }) => {
     let remaining: RemainingSteps | undefined
     const { size } = await refusedBy(async () => {
-      remaining = await archiveEnded(deps, { job, entrySeq })
+      remaining = await archiveEnded(deps, { job, entry })
     })
     if (size > 0) giveUpRecord(job.id)
     return remaining
@@ -343,7 +359,7 @@ function toDecisions (
 }
 
 /**
- * Each ended job once, with its entry if the answer to any of its blocks had it. `isNew`:
+ * Each ended job once, with its journal entry if the answer to any of its blocks had it. `isNew`:
  * one of these blocks ended it, so all blocks before them are stored.
  */
 function endedJobs (
@@ -353,9 +369,9 @@ function endedJobs (
   for (const count of tallied) {
     if (count.kind === 'skip' || !count.ended || count.job.closed) continue
     const earlier = jobs.get(count.job.id)
-    const { job, entry, manifest = earlier?.manifest } = count
+    const { job, entry = earlier?.entry, manifest = earlier?.manifest } = count
     const isNew = count.kind === 'counted' || earlier?.isNew === true
-    jobs.set(job.id, { job, entrySeq: entry?.seq ?? earlier?.entrySeq, manifest, isNew })
+    jobs.set(job.id, { job, entry, manifest, isNew })
   }
   return [...jobs.values()]
 }
@@ -417,7 +433,6 @@ async function startSettle (
   const repositories = createRepositories({ ...connected, messageCodec })
   const stage = () => new SettleStage({
     ...repositories,
-    emitter: createEmitter({ messageCodec, producerOf: connected.bus.producer }),
     messageCodec,
     codec: connected.codec,
     clock: connected.clock,

@@ -18,7 +18,7 @@ const all = connectAll()
 const {
   archive, blocks, clickhouse, connected, env, journal, outbox, redis, results, store, wallet,
 } = all
-const { settle, journaled, csvOf, copy, end: endJob, start: startJob } = createSettledJobs(all)
+const { settle, csvOf, copy, end: endJob, start: startJob } = createSettledJobs(all)
 const auditOf = (tenant: string) =>
   audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] })
 
@@ -47,7 +47,7 @@ describe('a job from its blocks to its end', () => {
     const decisions = await settle.decide([rest[2]!, rest[0]!]) as Decision<'settle'>[]
     expect(emitted(decisions, 'jobs.settled').map(({ value }) => value.status))
       .toEqual(['completed'])
-    const settled = journaled.splice(0)
+    const settled = emitted(decisions, 'wallet.journal').map(({ value }) => value)
     const entries = await outbox.pending(tenant)
     expect(settled.map(({ type, seq }) => [type, seq])).toEqual([['settle', 3]])
     const shipped = entries.filter(({ seq }) => seq < 3)
@@ -229,12 +229,7 @@ async () => {
   const repositories = createRepositories(connected)
   // Time stands still, so that all but the first job wait to be stored.
   const stopped = new SettleStage({
-    ...repositories,
-    ...connected,
-    emitter: { emit: async () => {} },
-    clock: { now: () => 0 },
-    batch: 10,
-    batchBytes: 100_000,
+    ...repositories, ...connected, clock: { now: () => 0 }, batch: 10, batchBytes: 100_000,
   })
   const [first, second] = [await startJob(), await startJob()]
   const [stored] = await stopped.decide(first.messages) as Decision<'settle'>[]
@@ -246,7 +241,7 @@ async () => {
   const ended = await store.read(tenant, job)
   expect([ended?.ended, ended?.closed, await archive.find(tenant, job)])
     .toEqual([true, false, undefined])
-  const finishing = await archiveEnded(repositories, { job: ended! })
+  const finishing = await archiveEnded(repositories, { job: ended!, entry: undefined })
   await finishing?.close()
   const { inlineResults } = await store.readWithManifest(tenant, job) ?? {}
   expect([inlineResults, (await store.read(tenant, job))?.closed]).toEqual(['', true])

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { EventType } from '../../schemas/api/webhooks.ts'
 import { createBlock } from '../../services/jobs/results/block.ts'
 import { jobRedisKeys } from '../../services/jobs/job-record.ts'
+import { createOutbox } from '../../services/money/wallet.ts'
 import { RefusedRowsError } from '../../services/runtime/platform/clickhouse.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
@@ -16,6 +17,7 @@ import { startJobStore } from '../support/redis/redis.ts'
 import { createManualClock, DEAD, emitted } from '../support/stage-messages.ts'
 
 const { redis, store, fundedTenant } = await startJobStore()
+const outbox = createOutbox(redis)
 const PARTITION = { topic: topicName('rows.completed', { lane: 'small' }), partition: 0 }
 const TENANT = await fundedTenant(1e9)
 let jobs = 0
@@ -24,12 +26,11 @@ let jobs = 0
 function startStage ({ batch = 10, blocks = createBlocksDouble() } = {}) {
   const saved: string[] = []
   const inserts: number[] = []
-  const journaled: string[] = []
-  /** The next count, insert or send to the journal fails so. */
-  const failures: { tally?: Error, insert?: Error, send?: Error } = {}
+  /** The next count, or the next insert, fails so. */
+  const failures: { tally?: Error, insert?: Error } = {}
   const clock = createManualClock()
   const insert = { starts: () => {}, until: Promise.resolve() }
-  const fail = (name: keyof typeof failures) => {
+  const fail = (name: 'tally' | 'insert') => {
     const { [name]: failure } = failures
     delete failures[name]
     if (failure !== undefined) throw failure
@@ -40,13 +41,6 @@ function startStage ({ batch = 10, blocks = createBlocksDouble() } = {}) {
       tallyAll: async (...request) => {
         fail('tally')
         return await store.tallyAll(...request)
-      },
-    },
-    emitter: {
-      emit: async emissions => {
-        fail('send')
-        journaled.push(...emissions.flatMap(({ topic, value }) =>
-          topic === 'wallet.journal' ? [value.job] : []))
       },
     },
     blocks,
@@ -65,7 +59,7 @@ function startStage ({ batch = 10, blocks = createBlocksDouble() } = {}) {
     batch,
     batchBytes: 100_000,
   })
-  return { stage, blocks, saved, inserts, journaled, failures, clock, insert }
+  return { stage, blocks, saved, inserts, failures, clock, insert }
 }
 
 type Block = Awaited<ReturnType<typeof arrived>>
@@ -109,7 +103,7 @@ const jobsIn = (decisions: readonly object[]) =>
 
 describe('settle', () => {
   it('counts and stores blocks with the one that ends their job, and closes it', async () => {
-    const { stage, inserts, saved, blocks, journaled } = startStage()
+    const { stage, inserts, saved, blocks } = startStage()
     const { job, block, read } = await startJob()
     const [first, second, last] = [await block(0), await block(1, 2), await block(3)]
     expect([await stage.decide([first]), await stage.decide([second])]).toEqual([[], []])
@@ -118,7 +112,8 @@ describe('settle', () => {
     expect(offsetsIn(decisions)).toEqual([['', 1n, 2n, 3n]])
     expect([inserts, saved, blocks.stored.length]).toEqual([[4], [job], 3])
     expect(jobsIn(decisions)).toEqual([job])
-    expect(journaled).toEqual([job])
+    const [entry] = emitted(decisions, 'wallet.journal')
+    expect(entry?.value).toMatchObject({ type: 'settle', job, chargeMicros: 8_000 })
     expect(await read()).toMatchObject({ ended: true, closed: false })
     await decisions[0]?.afterProduced?.()
     expect((await read()).closed).toBe(true)
@@ -149,35 +144,6 @@ describe('settle', () => {
       await decision?.afterProduced?.()
       expect([saved, (await read()).closed]).toEqual(index === 0 ? [[], false] : [[job], true])
     }
-  })
-
-  it('sends the entry of a job that ended to the journal before anything else', async () => {
-    const { stage, journaled, failures } = startStage()
-    const { job, block } = await startJob()
-    const last = await block(0, 1, 2, 3)
-    failures.insert = new InfrastructureError('ClickHouse is down')
-    await expect(stage.decide([last])).rejects.toThrow('ClickHouse is down')
-    expect(journaled).toEqual([job])
-  })
-
-  it('stores no end whose entry was not sent, and sends it when the end is counted again',
-    async () => {
-      const { stage, journaled, saved, failures } = startStage()
-      const { job, block } = await startJob()
-      const last = await block(0, 1, 2, 3)
-      failures.send = new InfrastructureError('Kafka is down')
-      await expect(stage.decide([last])).rejects.toThrow('Kafka is down')
-      expect([journaled, saved]).toEqual([[], []])
-      expect(jobsIn(await stage.decide([last]))).toEqual([job])
-      expect([journaled, saved]).toEqual([[job], [job]])
-    })
-
-  it('sends the entry of a job that ends with an unreadable block', async () => {
-    const { stage, journaled } = startStage()
-    const { job, block } = await startJob()
-    const { raw } = await block(0, 1, 2, 3)
-    await stage.resolveDead(raw.headers, DEAD)
-    expect(journaled).toEqual([job])
   })
 
   it('counts the rows of an unreadable block as unknown and free, with or without inputs',
@@ -258,6 +224,73 @@ describe('settle, while small jobs end in close succession', () => {
       }
       expect((await store.readWithManifest(TENANT, large.job))?.inlineResults ?? '').toBe('')
     })
+
+  it.each([
+    ['sends the journal entry of a count', 0, 500, 1],
+    ['counts again what has waited for its insert', 0, 501, 0],
+    ['counts again what has waited for its flush, while that of another partition stored it',
+      1, 501, 0],
+  ])('%s', async (_title, otherFlush, afterMs, entries) => {
+    const { stage, clock } = startStage()
+    const [a, b, c] = await wholeJobs(3)
+    await stage.decide([a!.block])
+    await stage.decide([b!.block])
+    await stage.decide([{ ...c!.block, raw: { ...c!.block.raw, partition: 1 } }])
+    if (otherFlush === 1) await stage.flushHeld({ ...PARTITION, partition: 1 })
+    clock.advance(afterMs)
+    // As after a recovery: the entry is in the journal, under a number of its own.
+    await outbox.remove(TENANT, await outbox.pending(TENANT))
+    const decisions = await stage.flushHeld(PARTITION)
+    expect(jobsIn(decisions)).toEqual([b!.job])
+    expect(emitted(decisions, 'wallet.journal')).toHaveLength(entries)
+  })
+
+  it('stores what it counts again in one insert, however many jobs ended with it', async () => {
+    const { stage, inserts, saved, clock } = startStage()
+    const [a, b, c] = await wholeJobs(3)
+    await stage.decide([a!.block])
+    await stage.decide([b!.block])
+    await stage.decide([c!.block])
+    clock.advance(501)
+    const decisions = await stage.flushHeld(PARTITION)
+    expect([inserts, saved]).toEqual([[2, 4], [a!.job, b!.job, c!.job]])
+    expect(emitted(decisions, 'wallet.journal').map(({ value }) => value.job))
+      .toEqual([b!.job, c!.job])
+    await decisions[0]?.afterProduced?.()
+    expect((await store.read(TENANT, c!.job))?.closed).toBe(true)
+  })
+
+  it('stores the others while a batch of another partition cannot be counted again', async () => {
+    const { stage, failures, clock } = startStage()
+    const other = { ...PARTITION, partition: 1 }
+    const [a, b, c] = await wholeJobs(3)
+    await stage.decide([a!.block])
+    await stage.decide([b!.block])
+    await stage.decide([{ ...c!.block, raw: { ...c!.block.raw, partition: 1 } }])
+    clock.advance(501)
+    // It is that of the first batch.
+    failures.tally = new InfrastructureError('the wallet is locked')
+    expect(jobsIn(await stage.flushHeld(other))).toEqual([c!.job])
+    failures.tally = new InfrastructureError('the wallet is locked')
+    await expect(stage.flushHeld(PARTITION)).rejects.toThrow('the wallet is locked')
+    expect(jobsIn(await stage.flushHeld(PARTITION))).toEqual([b!.job])
+  })
+
+  it('gives up a job that cannot be counted again, and stores the others', async () => {
+    const { stage, clock } = startStage()
+    const [a, b, c] = await wholeJobs(3)
+    await stage.decide([a!.block])
+    await stage.decide([b!.block])
+    await stage.decide([{ ...c!.block, raw: { ...c!.block.raw, offset: 2n } }])
+    clock.advance(501)
+    const key = jobRedisKeys(TENANT, b!.job).job
+    await redis.multi().rename(key, `${key}:aside`).set(key, 'no job').exec()
+    expect(jobsIn(await stage.flushHeld(PARTITION))).toEqual([c!.job])
+    const decisions = await stage.flushHeld(PARTITION)
+    expect(offsetsIn(decisions))
+      .toEqual([[expect.stringMatching(/^decision failed: .*WRONGTYPE/), 1n]])
+    expect(await stage.flushHeld(PARTITION)).toEqual([])
+  })
 
   it('gives up a job that cannot be counted, and settles those that came with it', async () => {
     const { stage } = startStage()

@@ -108,7 +108,6 @@ function createSettling (number: number) {
     blocks: createBlocksDouble(),
     archive: { save: async () => {} },
     saveBlocksAndRecords: async () => {},
-    emitter: { emit: async () => {} },
     messageCodec,
     codec,
   })

@@ -226,9 +226,8 @@ function topicReader ({ bus, codec, chaos, journal }: Damaged): LeaderDeps['read
 
 /**
  * Of one tenant all snapshots are deleted but an old one, or that as well: what a writer to the
- * brokers can do by sending it again until compaction removes the others. The old one is one that
- * the copy of the journal refutes: else a file of Redis of that moment could not be told from a
- * whole one.
+ * brokers can do by sending it again until compaction removes the others. The copy of the journal
+ * refutes the old one: a file of Redis that is as old would look as if nothing had been lost.
  */
 async function damage (
   messages: readonly RawMessage[], { codec, chaos, journal }: Omit<Damaged, 'bus'>

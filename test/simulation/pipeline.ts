@@ -65,7 +65,7 @@ export async function startPipeline (
   const observer = createObserver({ redis, bus: memory, codec, losses })
   const time = { aheadMs: 0 }
   const lists = hasLists(seed) ? changingLists(chaos, faults.providerDown) : undefined
-  const shared = { connect, bus, stores, codec, messageCodec, chaos, faults, observer, lists, time }
+  const shared = { connect, stores, codec, messageCodec, chaos, faults, observer, lists, time }
   const makers = stageMakers(shared)
   const supervisor = createSupervisor({ bus, messageCodec, chaos, makers, crash: faults.crash })
   await supervisor.startAll()

@@ -1,7 +1,5 @@
 import type { Redis } from 'ioredis'
-import {
-  createEmitter, type MessageCodec, type Stage,
-} from '../../services/runtime/engine/stage.ts'
+import type { MessageCodec, Stage } from '../../services/runtime/engine/stage.ts'
 import type { StageName } from '../../services/topology.ts'
 import type { Codec } from '../../services/runtime/kafka/registry.ts'
 import { createLedgerStage } from '../../services/ledger/main.ts'
@@ -22,7 +20,6 @@ import { type RecordCache, redisRecordCache } from '../../services/cache/cache.t
 import { hasOptions, optionsPriceMicros } from '../../services/jobs/options.ts'
 import { checkerBy, downFor } from '../support/stage-messages.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
-import type { MemoryBus } from '../support/kafka/memory-bus.ts'
 import { answersOf, PRICE_LISTS } from './inputs.ts'
 import { jobsOf, oncePer, noMetrics, silent } from './stubs.ts'
 import { SettleStage } from '../../services/settle/main.ts'
@@ -36,7 +33,6 @@ import { type VerifyDeps, VerifyStage } from '../../services/verify/stage.ts'
 export type Shared = {
   readonly redis: Redis
   readonly cache: Redis
-  readonly bus: Pick<MemoryBus, 'producer'>
   readonly stores: Stores
   readonly codec: Codec
   readonly messageCodec: MessageCodec
@@ -189,7 +185,7 @@ function verdictOf (canonical: string, options: readonly string[]) {
 }
 
 /** The stage `settle` on stores in memory. */
-function settleStage ({ redis, bus, stores, codec, messageCodec, chaos, observer }: Shared) {
+function settleStage ({ redis, stores, codec, messageCodec, chaos, observer }: Shared) {
   const { blocks, archive } = stores
   const store = jobsOf(redis)
   return new SettleStage({
@@ -207,9 +203,6 @@ function settleStage ({ redis, bus, stores, codec, messageCodec, chaos, observer
         return tallied
       },
     },
-    emitter: createEmitter({
-      messageCodec, producerOf: lane => bus.producer(`settle.journal.${lane}`),
-    }),
     messageCodec,
     codec,
     clock: redisLike,

@@ -1,38 +1,21 @@
 import type { ClickHouseClient } from '@clickhouse/client'
-import type { Completed, Settled } from '../../../schemas/types.ts'
+import type { Completed, Journal, Settled } from '../../../schemas/types.ts'
 import { createOutbox } from '../../money/wallet.ts'
 import type { RecordMac } from '../../runtime/crypto/mac.ts'
 import type { Connections } from '../../runtime/engine/connections.ts'
-import type { Emission, Emitter, MessageCodec } from '../../runtime/engine/stage.ts'
+import type { Emission, MessageCodec } from '../../runtime/engine/stage.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import { batchWrites } from '../../runtime/platform/batch-writes.ts'
 import { insertDivided, insertToken } from '../../runtime/platform/clickhouse.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { chooseLane } from '../../runtime/platform/topics.ts'
 import type { Lane } from '../../topology.ts'
-import type { Job, ManifestEntry, Tallied } from '../job.ts'
+import type { Job, ManifestEntry } from '../job.ts'
 import { createJobStore, type JobStore } from '../store.ts'
 import {
   type Archive, ARCHIVE_COLUMNS, type ArchivedJob, archiveRow, createArchive,
 } from './archive.ts'
 import { BLOCK_COLUMNS, blockRow, createResultBlocks, type ResultBlocks } from './result-blocks.ts'
-
-/**
- * Sends the entries of jobs that ended to the journal. Call it right after the script that moved
- * the money, before anything that may wait: if Redis loses the movement meanwhile, a later one of
- * the tenant that reached the journal would leave a gap, and freeze the tenant.
- */
-export async function sendEntries (
-  emitter: Pick<Emitter, 'emit'>, tallied: readonly Tallied[]
-): Promise<void> {
-  const entries = new Map(tallied.flatMap(count =>
-    count.kind === 'skip' || count.entry === undefined
-      ? []
-      : [[count.job.id, { lane: count.job.lane, value: count.entry }]]))
-  if (entries.size === 0) return
-  await emitter.emit([...entries.values()].map(({ lane, value }) =>
-    ({ topic: 'wallet.journal', lane, value, rows: undefined })))
-}
 
 export type EndedJobDeps = {
   readonly archive: Pick<Archive, 'save'>
@@ -41,18 +24,18 @@ export type EndedJobDeps = {
 }
 
 /**
- * A job that has ended and is not closed, the number of its last entry if the outbox holds it and
- * the journal has it, and its manifest if it is known.
+ * A job that has ended and is not closed, its last entry while the outbox holds it, and its
+ * manifest if it is known.
  */
 export type EndedJob = {
   readonly job: Job
-  readonly entrySeq?: number | undefined
+  readonly entry: Journal | undefined
   readonly manifest?: readonly ManifestEntry[] | undefined
 }
 
 /** What is left to do for an ended job once its final record is stored: emit, then close. */
 export type RemainingSteps = {
-  readonly emits: readonly Emission<'jobs.settled'>[]
+  readonly emits: readonly Emission<'jobs.settled' | 'wallet.journal'>[]
   /** Must be called after everything emitted was acknowledged. */
   readonly close: () => Promise<void>
 }
@@ -60,9 +43,9 @@ export type RemainingSteps = {
 /**
  * The first step of closing an ended job: stores its final record, as Redis soon forgets a closed
  * job, and its blocks if only the inline results in Redis have them. Returns the steps that remain:
- * the event is emitted, then the job is closed. Idempotent and safe to run concurrently. Returns
- * undefined for a job that is closed already, and for one whose blocks are neither stored nor
- * inline: `settle` stores them when they are delivered again.
+ * the event and the entry are emitted, then only what was acknowledged is removed. Idempotent and
+ * safe to run concurrently. Returns undefined for a job that is closed already, and for one whose
+ * blocks are neither stored nor inline: `settle` stores them when they are delivered again.
  */
 export async function archiveEnded (
   deps: EndedJobDeps, ended: EndedJob
@@ -104,13 +87,20 @@ async function hasBlocks (
 
 /** What is left to do for an ended job whose final record is stored. */
 export function remainingSteps (
-  { store }: { readonly store: Pick<JobStore, 'close'> }, { job, entrySeq }: EndedJob
+  { store }: { readonly store: Pick<JobStore, 'close'> }, { job, entry }: EndedJob
 ): RemainingSteps {
   failpoint('finish.archived')
-  return {
-    emits: [{ topic: 'jobs.settled', lane: job.lane, value: toSettled(job), rows: undefined }],
-    close: async () => { await store.close(job.tenant, job.id, entrySeq) },
+  const settled = {
+    topic: 'jobs.settled', lane: job.lane, value: toSettled(job), rows: undefined,
+  } as const
+  const close = async () => {
+    await store.close(job.tenant, job.id, entry?.seq)
   }
+  if (entry === undefined) return { emits: [settled], close }
+  const journaled = {
+    topic: 'wallet.journal', lane: job.lane, value: entry, rows: undefined,
+  } as const
+  return { emits: [settled, journaled], close }
 }
 
 /** The event of an ended job; times are Redis times. */

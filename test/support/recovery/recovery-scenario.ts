@@ -84,7 +84,7 @@ export function createScenario (
     const found = await store.read(tenant, id)
     if (found === undefined || !found.ended || found.closed) return
     await ship(false)
-    const ended = { job: found }
+    const ended = { job: found, entry: undefined }
     const archived = await readEndRecord({ store }, ended)
     if (archived === undefined) return
     await environment.save([archived])

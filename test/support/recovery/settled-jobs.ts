@@ -9,7 +9,7 @@ import type { connectAll } from '../stacks/connected.ts'
 import { acceptClaimed, acceptRequest } from '../jobs.ts'
 import { newOrganization } from '../organizations.ts'
 import { arrived, blockEmission, live, textOf } from '../clickhouse/results.ts'
-import { incoming } from '../stage-messages.ts'
+import { emitted, incoming } from '../stage-messages.ts'
 
 const { signal } = new AbortController()
 const coordinates = { chunks: 2, rows: 4, totalRows: 8 }
@@ -64,19 +64,8 @@ async function startJob ({ env, keys, messageCodec, store, wallet }: All) {
 /** Jobs that `settle` ends and `ledger` copies, on the stores of `all`, without other stages. */
 export function createSettledJobs (all: All) {
   const { archive, connected, journal, keyCopy, results } = all
-  const journaled: Journal[] = []
   const settle = new SettleStage({
-    ...connected,
-    ...createRepositories(connected),
-    emitter: {
-      emit: async emissions => {
-        journaled.push(...emissions.flatMap(emission =>
-          emission.topic === 'wallet.journal' ? [emission.value] : []))
-      },
-    },
-    clock: hurriedClock(),
-    batch: 1,
-    batchBytes: 1,
+    ...connected, ...createRepositories(connected), clock: hurriedClock(), batch: 1, batchBytes: 1,
   })
   const ledger = createLedgerStage({
     journal,
@@ -89,20 +78,18 @@ export function createSettledJobs (all: All) {
   const producer = connected.bus.producer('journal')
   return {
     settle,
-    /** What settle sent to the journal. */
-    journaled,
     start: () => startJob(all),
 
     /**
      * Ends and closes a job: other tests wait until their stack has no open one. Returns what is
-     * sent to the journal.
+     * emitted to the journal.
      */
     end: async (
       messages: readonly Incoming<'rows.completed'>[]
     ): Promise<readonly Journal[]> => {
       const decisions = await settle.decide(messages) as Decision<'settle'>[]
       await decisions[0]?.afterProduced?.()
-      return journaled.splice(0)
+      return emitted(decisions, 'wallet.journal').map(({ value }) => value)
     },
 
     /** What settle produces and ledger copies. */

@@ -181,7 +181,7 @@ describe('a takeover', () => {
     await clearOutbox()
     expect((await run()).stalledJobs).toBe(1)
     expect([archived, counts]).toEqual([[`${JOB} failed`], ['stalled_job 1']])
-    expect(emitted.map(({ topic }) => topic)).toEqual(['wallet.journal', 'jobs.settled'])
+    expect(emitted.map(({ topic }) => topic)).toEqual(['jobs.settled', 'wallet.journal'])
     expect(await store.read(TENANT, JOB)).toMatchObject({
       closed: true, chargedMicros: 4_000, releasedMicros: 4_000, counts: { unknownRecords: 2 },
     })
