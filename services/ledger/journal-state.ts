@@ -388,7 +388,6 @@ export async function readJournal (
  * `behind`: Redis lacks movements of the journal.
  * `faults`: contradictions, which freeze the wallet.
  * `length`: the number of the last movement that the journal and the outbox have.
- * `derived`: whether the balances of Redis have one more, which follows from them.
  * `appended`: entries that the journal must get before the wallet is unlocked.
  * `dropped`: numbers of entries in the outbox whose movements have others in the journal.
  */
@@ -396,7 +395,6 @@ export type Reconciliation = {
   readonly behind: boolean
   readonly faults: readonly string[]
   readonly length: number
-  readonly derived: boolean
   readonly appended: readonly Journal[]
   readonly dropped: readonly number[]
 }
@@ -424,9 +422,7 @@ export function reconcile (
   for (const entry of wallet.outbox) applyEntry(journal, entry, retention)
   const verdict = wallet.trustsJournal
     ? trustJournal(wallet, journal, retention)
-    : {
-        faults: listFaults(wallet, journal), length: journal.seq, derived: false, appended: [],
-      }
+    : { faults: listFaults(wallet, journal), length: journal.seq, appended: [] }
   const { counted } = journal
   const dropped = wallet.outbox.filter(entry =>
     counted?.numbered.has(movementId(entry)) === true && !hasNumber(journal, entry))
@@ -448,26 +444,19 @@ const listFaults = (wallet: LockedWallet, journal: JournalState) => [
  * is appended resolves the contradictions for every reader.
  */
 function trustJournal (
-  wallet: LockedWallet, journal: JournalState, retention: JournalRetention
-): Pick<Reconciliation, 'faults' | 'length' | 'derived' | 'appended'> {
-  const { tenant, outbox } = wallet
+  { tenant, outbox }: LockedWallet, journal: JournalState, retention: JournalRetention
+): Pick<Reconciliation, 'faults' | 'length' | 'appended'> {
   // What is missing cannot be derived from balances that contradict each other.
-  const isClear = journal.contradicting.size === 0
-  const missing = isClear ? fillGaps(journal, retention) : []
+  const missing = journal.contradicting.size > 0 ? [] : fillGaps(journal, retention)
   const { seq: length } = journal
   // A gap blocks even then: the next entries would get numbers that are taken.
-  if (journal.afterGap.size > 0) {
-    return { faults: gapFaults(journal), length, derived: false, appended: [] }
-  }
-  const last = isClear ? lostLastEntry(wallet, journal) : undefined
-  const derived = last !== undefined
-  if (derived) applyEntry(journal, last, retention)
+  if (journal.afterGap.size > 0) return { faults: gapFaults(journal), length, appended: [] }
   const resolving = resolvingEntries(tenant, journal)
   for (const entry of resolving) applyEntry(journal, entry, retention)
   const faults = [...journal.faults, ...sumFaults(journal)]
   // Without the outbox, what is behind it would be the sum of movements that the journal lacks.
-  const appended = [...missing, ...outbox, ...derived ? [last] : [], ...resolving]
-  return { faults, length, derived, appended: faults.length > 0 ? [] : appended }
+  const appended = faults.length > 0 ? [] : [...missing, ...outbox, ...resolving]
+  return { faults, length, appended }
 }
 
 /**
@@ -550,35 +539,15 @@ type Movement = Pick<Journal, 'entryId' | 'type' | 'job' | 'amountMicros' | 'cha
  * entries are missing or the movement is another one. Deterministic.
  */
 function missingEntry (journal: JournalState): Journal | undefined {
-  const next = journal.afterGap.get(journal.seq + 2)?.entry
+  const seq = journal.seq + 1
+  const next = journal.afterGap.get(seq + 1)?.entry
   if (next === undefined) return undefined
   const before = subtract(next, post(ZERO_AMOUNTS, next))
+  const movement = missingMovement(journal, seq, subtract(before, journal.amounts))
+  if (movement === undefined || !areEqual(post(journal.amounts, movement), before)) return undefined
+  const reason = `reconstructed from entry ${next.seq}: the entry itself is lost`
   const { tenant, at } = next
-  return deriveEntry(journal, before, { tenant, at, source: `entry ${next.seq}` })
-}
-
-/**
- * Reconstructs the last entry in the same way if Redis made its movement, and the topic and its
- * copy have lost it since.
- */
-function lostLastEntry (
-  { tenant, seq, amounts }: LockedWallet, journal: JournalState
-): Journal | undefined {
-  if (seq !== journal.seq + 1 || journal.faults.size > 0) return undefined
-  return deriveEntry(journal, amounts, { tenant, at: journal.at, source: 'the wallet' })
-}
-
-function deriveEntry (
-  journal: JournalState, after: Amounts,
-  { tenant, at, source }: {
-    readonly tenant: string, readonly at: number, readonly source: string,
-  }
-): Journal | undefined {
-  const seq = journal.seq + 1
-  const movement = missingMovement(journal, seq, subtract(after, journal.amounts))
-  if (movement === undefined || !areEqual(post(journal.amounts, movement), after)) return undefined
-  const reason = `reconstructed from ${source}: the entry itself is lost`
-  return { ...movement, ...pickAmounts(after), tenant, seq, at, reason, header: null }
+  return { ...movement, ...before, tenant, seq, at, reason, header: null }
 }
 
 function missingMovement (

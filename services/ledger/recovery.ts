@@ -294,8 +294,8 @@ class Tracker {
 
 const LOST_ENTRIES = 'a journal that lost entries is not trusted; restore it by "npm run ' +
   'admin -- journal restore", then thaw again'
-const LOST_EVERYWHERE = 'what only Redis has cannot be derived from its balances; see "A frozen ' +
-  'tenant" in recovery.md'
+const LOST_EVERYWHERE = 'what only Redis has is not trusted, and no restore of the journal helps; ' +
+  'see "A frozen tenant" in recovery.md'
 
 /**
  * Compares a wallet with its journal. A journal that an operator trusts over Redis must be
@@ -312,9 +312,8 @@ async function judge (
   try {
     const [newest] = await deps.journal.readNewest(tenant, { limit: 1 })
     const copied = newest?.seq ?? 0
-    const { length, derived } = verdict
-    // What the copy has is never derived.
-    if (copied <= length && seq <= length + (derived ? 1 : 0)) return verdict
+    const { length } = verdict
+    if (length >= Math.max(seq, copied)) return verdict
     return distrust(`the journal of ${tenant} has ${length} entries, its copy in ClickHouse ` +
       `${copied}, Redis ${seq}: ${copied > length ? LOST_ENTRIES : LOST_EVERYWHERE}`)
   } catch (error) {
