@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
+import { isTenant } from '../accounts/tenant.ts'
 import type { JournalCopy } from '../money/journal.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/wallet.ts'
@@ -352,7 +353,10 @@ async function compareWithCopy (
     const length = lengths.get(tenant) ?? 0
     return length > journal.seq || (seq === 0 && length < journal.base)
   })
-  const unknown = empty.length === 0 ? [] : [...lengths.keys()].filter(name => !known.has(name))
+  // Their MACs were not checked, so a row may name no tenant, which no reader of the list expects.
+  const unknown = empty.length === 0
+    ? []
+    : [...lengths.keys()].filter(name => isTenant(name) && !known.has(name))
   return { contradicted: [...namesOf(contradicted), ...unknown], unproven: [] }
 }
 

@@ -258,6 +258,16 @@ describe('a snapshot that another process restores', () => {
       withoutMessages(later, 'wallet.snapshots', ({ key }) => String(key) !== IDLE))
     expect(await balances()).toEqual(before)
   })
+
+  it('is found out by a copy that has a row of no tenant, which stays out of the list', async () => {
+    const before = await balances()
+    await redis.flushall()
+    const { journal } = environment.deps
+    const lengths = async () => new Map([...await journal.lengths(), ['forged', 1] as const])
+    await compareAll({ ...withOldest(later, IDLE), journal: { ...journal, lengths } })
+    expect(await balances()).toEqual(before)
+    expect((await environment.deps.tenants.all()).toSorted()).toEqual([BUSY, IDLE])
+  })
 })
 
 describe('a recovery of a Redis that lost everything', () => {
