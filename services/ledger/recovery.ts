@@ -6,7 +6,7 @@ import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/wallet.ts'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import type { Clock, Sleep } from '../runtime/platform/retry.ts'
-import { isInfrastructure } from '../runtime/platform/errors.ts'
+import { isInfrastructure, orIfUnavailable } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import {
@@ -48,20 +48,24 @@ const PROGRESS_EVERY_MS = 5_000
  * busiest first. Wallets that contradict their snapshots are compared with the whole journal
  * afterwards. Each step is idempotent and the unlock is the last one, so a crash leaves a wallet
  * locked for the next recovery.
- * @throws InfrastructureError when Redis, Kafka or the archive cannot be read.
+ * @throws InfrastructureError when Redis or Kafka cannot be read.
  */
 export async function recover (
   deps: RecoveryDeps, fence: string, { signal, onWaiting = () => {} }: RecoverOptions
 ): Promise<Pick<Comparison, 'known' | 'unreachable'>> {
-  const unlock = async ({ compared, suspect, contradicted, unreachable }: Comparison) => {
+  const unreachable = new Set<string>()
+  const unlock = async (comparison: Comparison) => {
+    const { compared, suspect, contradicted } = comparison
+    for (const tenant of comparison.unreachable) unreachable.add(tenant)
     const waiting = compared.length + suspect.size + contradicted.size + unreachable.size
     const progress = createProgress(deps, waiting, onWaiting)
-    await unlockAll(deps, fence, { compared, progress, signal })
+    const left = await unlockAll(deps, fence, { compared, progress, signal })
+    for (const tenant of left) unreachable.add(tenant)
   }
   const base = await readSnapshots(deps, signal)
   const first = await compare(deps, { fence, base, signal, onWaiting })
   await unlock(first)
-  const { suspect, known, unreachable } = first
+  const { suspect, known } = first
   const contradicted = new Set(first.contradicted)
   const again = { fence, base: NO_BASE, signal, onWaiting }
   if (suspect.size > 0) {
@@ -77,6 +81,11 @@ export async function recover (
     deps.log.warn({ tenants: contradicted.size, some }, 'journals contradict themselves, or are ' +
       'trusted over Redis: counting their movements by id')
     await unlock(await compare(deps, { ...again, only: contradicted, countsMovements: true }))
+  }
+  if (unreachable.size > 0) {
+    const some = [...unreachable].slice(0, 10)
+    deps.log.warn({ tenants: unreachable.size, some }, 'tenants stay locked: their server does ' +
+      'not respond, or ClickHouse does not, from which they need what Redis has lost')
   }
   return { known, unreachable }
 }
@@ -125,8 +134,8 @@ type Comparison = {
   /** Every tenant with entries in the journal or a locked wallet. */
   readonly known: ReadonlySet<string>
   /**
-   * Tenants that stay locked for now: their server cannot execute scripts, or Redis has lost all of
-   * them and the copy of the journal cannot be read.
+   * Tenants that stay locked for now: their server cannot execute scripts, or ClickHouse cannot be
+   * read, and Redis has lost all of them or ends of their jobs.
    */
   readonly unreachable: ReadonlySet<string>
 }
@@ -184,13 +193,7 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
     for (const { wallet: { tenant } } of faulty) suspect.add(tenant)
     const byCopy = await compareWithCopy(copied, compared, known)
     for (const tenant of byCopy.contradicted) suspect.add(tenant)
-    const unproven = byCopy.unproven.filter(tenant => !suspect.has(tenant))
-    for (const tenant of unproven) unreachable.add(tenant)
-    if (unproven.length > 0) {
-      deps.log.warn({ tenants: unproven.length, some: unproven.slice(0, 10) }, 'Redis has lost ' +
-        'tenants completely, and the copy of the journal in ClickHouse cannot be read: they stay ' +
-        'locked until it can')
-    }
+    for (const tenant of byCopy.unproven) if (!suspect.has(tenant)) unreachable.add(tenant)
   }
   for (const { wallet: { tenant }, journal } of countsMovements ? [] : compared) {
     if (journal.faults.size > 0 && !suspect.has(tenant)) contradicted.add(tenant)
@@ -288,8 +291,16 @@ class Tracker {
     const ended = [...this.#withEnded].flatMap(({ journal, retention, wallet: { run } }) =>
       selectEnded(takeEnded(journal), { term: { run, fence }, openJobs: retention.openJobs }))
     this.#withEnded.clear()
-    const { uncounted } = await rebuildEnded(this.#deps, ended)
-    for (const entry of uncounted) this.tracked.get(entry.tenant)?.uncounted.push(entry)
+    const rebuilt = await rebuildEnded(this.#deps, ended).catch(orIfUnavailable(undefined))
+    for (const entry of rebuilt?.uncounted ?? []) {
+      this.tracked.get(entry.tenant)?.uncounted.push(entry)
+    }
+    if (rebuilt !== undefined) return
+    // Their jobs are no longer in memory, so they are compared again from the start.
+    for (const { end: { tenant } } of ended) {
+      this.tracked.delete(tenant)
+      this.unreachable.add(tenant)
+    }
   }
 }
 
@@ -360,6 +371,7 @@ async function compareWithCopy (
   return { contradicted: [...namesOf(contradicted), ...unknown], unproven: [] }
 }
 
+/** Unlocks tenants; returns those that stay locked, as ClickHouse cannot be read. */
 async function unlockAll (
   deps: RecoveryDeps, fence: string,
   { compared, progress, signal }: {
@@ -367,7 +379,7 @@ async function unlockAll (
     readonly progress: (unlocked: number) => void,
     readonly signal: AbortSignal,
   }
-): Promise<void> {
+): Promise<readonly string[]> {
   // Jobs whose reservations Redis has lost, so that it may lack their data keys.
   const missing = compared.flatMap(({ wallet: { tenant, seq }, journal, verdict, uncounted }) => {
     const ended = [...journal.ended.values()].map(({ reserve, end }) => reserve ?? end)
@@ -380,17 +392,21 @@ async function unlockAll (
   // Most open jobs first, then the latest movement.
   const waiting = compared.toSorted(({ journal: a }, { journal: b }) =>
     b.open.size - a.open.size || b.at - a.at)
+  const left: string[] = []
   for (const some of splitBatches(waiting, AT_ONCE)) {
     signal.throwIfAborted()
-    await Promise.all(some.map(tenant =>
+    const steps = await Promise.all(some.map(tenant =>
       unlockTenant(deps, { run: tenant.wallet.run, fence }, tenant)))
-    progress(some.length)
+    const locked = some.filter((_, index) => steps[index] === 'unreachable')
+    left.push(...locked.map(({ wallet }) => wallet.tenant))
+    progress(some.length - locked.length)
   }
+  return left
 }
 
 async function unlockTenant (
   deps: RecoveryDeps, term: LeaderTerm, compared: Compared
-): Promise<void> {
+): Promise<Step | 'unreachable'> {
   const { tenant, seq } = compared.wallet
   const { faults, appended, behind } = compared.verdict
   if (appended.length > 0) await append(deps, tenant, compared)
@@ -404,8 +420,9 @@ async function unlockTenant (
     ? ended
     : new Map([...ended].filter(([, { end }]) => end.seq > seq))
   const rebuiltEnded = await rebuildEnded(
-    deps, selectEnded(unknown, { term, openJobs: openInRedis }))
-  if (rebuiltOpen.superseded || rebuiltEnded.superseded) return
+    deps, selectEnded(unknown, { term, openJobs: openInRedis })).catch(orIfUnavailable(undefined))
+  if (rebuiltEnded === undefined) return 'unreachable'
+  if (rebuiltOpen.superseded || rebuiltEnded.superseded) return 'superseded'
   const rebuilt: Compared = {
     ...compared,
     verdict: { ...compared.verdict, faults: [...faults, ...rebuiltOpen.faults] },
@@ -414,12 +431,13 @@ async function unlockTenant (
   // A restored backup may contain work without a mark.
   if (isActive(rebuilt, deps.clock.now())) await deps.tenants.activate([tenant])
   if (rebuilt.verdict.faults.length > 0) return await freeze(deps, term, rebuilt)
-  if (await restore(deps, term, rebuilt) === 'superseded') return
+  if (await restore(deps, term, rebuilt) === 'superseded') return 'superseded'
   deps.metrics.count('recovery_actions_total', { kind: 'tenant' })
   const jobsMade = rebuiltOpen.made + rebuiltEnded.made
   const details = { tenant, seq, journal: compared.journal.seq, jobsMade }
   if (behind) deps.log.warn(details, 'wallet restored from journal')
   else deps.log.info(details, 'tenant unlocked')
+  return 'done'
 }
 
 /** Whether a takeover must visit the tenant. */
@@ -469,11 +487,12 @@ async function restore (
 
 async function freeze (
   { recoveryStore, log, metrics }: RecoveryDeps, term: LeaderTerm, { wallet, verdict }: Compared
-): Promise<void> {
+): Promise<Step> {
   const { tenant, seq } = wallet
   const frozen = verdict.faults.join('; ').slice(0, 1_000)
-  if (await recoveryStore.unlock(tenant, term, { seq, frozen }) === 'superseded') return
-  reportFrozen({ log, metrics }, tenant, frozen)
+  const step = await recoveryStore.unlock(tenant, term, { seq, frozen })
+  if (step === 'done') reportFrozen({ log, metrics }, tenant, frozen)
+  return step
 }
 
 /** Counts and logs that a wallet was frozen. */

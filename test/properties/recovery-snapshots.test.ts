@@ -259,7 +259,7 @@ describe('a snapshot that another process restores', () => {
     expect(await balances()).toEqual(before)
   })
 
-  it('is found out by a copy that has a row of no tenant, which stays out of the list', async () => {
+  it('is found out by a copy that has a row of no tenant, which is not listed', async () => {
     const before = await balances()
     await redis.flushall()
     const { journal } = environment.deps
@@ -270,10 +270,55 @@ describe('a snapshot that another process restores', () => {
   })
 })
 
-describe('a recovery of a Redis that lost everything', () => {
-  const write = (entries: readonly Journal[]) => environment.emitter.emit(entries.map(value =>
-    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+const write = (entries: readonly Journal[]) => environment.emitter.emit(entries.map(value =>
+  ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
 
+/** The journal gets so many jobs of the idle tenant, which cost nothing and have ended. */
+async function writeEnded (jobs: number): Promise<void> {
+  const last = (await entriesOf(environment, IDLE)).at(-1)!
+  await write(Array.from({ length: 2 * jobs }, (_, index) => {
+    const [job, type] = [`job_n${index >> 1}`, index % 2 === 0 ? 'reserve' : 'settle']
+    const seq = last.seq + 1 + index
+    return { ...last, seq, job, type, entryId: `${job}:${type}`, amountMicros: 0 }
+  }))
+}
+
+describe('a recovery while ClickHouse is away', () => {
+  const away = async () => { throw new InfrastructureError('away') }
+  const run = async (tenant: string) => await redis.hget(moneyKeys(tenant).wallet, 'run')
+
+  it.each([
+    ['all, with more ended jobs than fit into memory', async () => {
+      await writeEnded(1_250)
+      await snapshotAll(environment.deps)
+      await redis.del(moneyKeys(IDLE).wallet)
+    }],
+    ['the end of a job', async () => {
+      const before = await snapshotOf(redis)
+      await idle.finish('job_1_open')
+      await idle.ship(false)
+      await putBack(redis, before)
+    }],
+  ])('holds back only the tenant of which Redis lost %s', async (_lost, lose) => {
+    const { deps } = environment
+    await lose()
+    await endRun(redis)
+    const ended = await run(BUSY)
+    const { unreachable } = await recover({
+      ...deps,
+      journal: { ...deps.journal, lengths: away },
+      archive: { ...deps.archive, findAll: away },
+    }, '5000', { signal })
+    expect([...unreachable]).toEqual([IDLE])
+    expect(await run(BUSY)).not.toBe(ended)
+    expect([null, ended]).toContain(await run(IDLE))
+    expect((await recover(deps, '5001', { signal })).unreachable.size).toBe(0)
+    expect(await run(IDLE)).toBe(await run(BUSY))
+    expect((await idle.wallet.balance(IDLE)).seq).toBe((await entriesOf(environment, IDLE)).length)
+  })
+})
+
+describe('a recovery of a Redis that lost everything', () => {
   it('unlocks those with most open jobs first, then those whose money moved last', async () => {
     // So many are unlocked concurrently.
     const names = Array.from({ length: 32 }, (_, index) => `org_${index}.live`)
@@ -292,12 +337,7 @@ describe('a recovery of a Redis that lost everything', () => {
   })
 
   it('writes ended jobs to Redis while it reads the journal', async () => {
-    const last = (await entriesOf(environment, IDLE)).at(-1)!
-    await write(Array.from({ length: 2_500 }, (_, index) => {
-      const [job, type] = [`job_n${index >> 1}`, index % 2 === 0 ? 'reserve' : 'settle']
-      const seq = last.seq + 1 + index
-      return { ...last, seq, job, type, entryId: `${job}:${type}`, amountMicros: 0 }
-    }))
+    await writeEnded(1_250)
     const { recoveryStore, reader } = environment.deps
     let rebuilt = 0
     const rebuild: typeof recoveryStore.rebuild = async (...given) => {
