@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
 import { isTenant } from '../accounts/tenant.ts'
-import type { JournalCopy } from '../money/journal.ts'
+import { CHAIN_START, type JournalCopy } from '../money/journal.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/wallet.ts'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
@@ -23,7 +23,7 @@ export type RecoveryDeps = JournalDeps & RebuildDeps & RepairKeysDeps & Snapshot
   readonly redis: Pick<Redis, 'sadd' | 'hset'>
   readonly tenants: Pick<Tenants, 'all' | 'add' | 'activate'>
   readonly recoveryStore: Pick<RecoveryStore, 'fenceWallet' | 'unlock' | 'rebuild'>
-  readonly journal: Pick<JournalCopy, 'lengths' | 'readNewest'>
+  readonly journal: Pick<JournalCopy, 'lengths' | 'heads'>
   /** Redis time. */
   readonly clock: Clock
   readonly sleep: Sleep
@@ -306,8 +306,8 @@ class Tracker {
 
 const LOST_ENTRIES = 'a journal that lost entries is not trusted; restore it by "npm run ' +
   'admin -- journal restore", then thaw again'
-const LOST_EVERYWHERE = 'what only Redis has is not trusted, and no restore of the journal helps; ' +
-  'see "A frozen tenant" in recovery.md'
+const LOST_EVERYWHERE = 'what only Redis has is not trusted, and no restore of the journal ' +
+  'helps; see "A frozen tenant" in recovery.md'
 
 /**
  * Compares a wallet with its journal. A journal that an operator trusts over Redis must be
@@ -321,13 +321,15 @@ async function judge (
   const distrust = (fault: string): Reconciliation =>
     ({ ...verdict, faults: [fault], appended: [] })
   const { tenant, seq } = wallet
+  const { length } = verdict
   try {
-    const [newest] = await deps.journal.readNewest(tenant, { limit: 1 })
-    const copied = newest?.seq ?? 0
-    const { length } = verdict
+    // Reads the signed entries behind the end of the journal.
+    const heads = await deps.journal.heads(new Map([[tenant, { ...CHAIN_START, seq: length }]]))
+    const copied = heads.get(tenant)?.seq ?? 0
     if (length >= Math.max(seq, copied)) return verdict
+    const [inCopy, why] = copied > length ? [copied, LOST_ENTRIES] : ['no more', LOST_EVERYWHERE]
     return distrust(`the journal of ${tenant} has ${length} entries, its copy in ClickHouse ` +
-      `${copied}, Redis ${seq}: ${copied > length ? LOST_ENTRIES : LOST_EVERYWHERE}`)
+      `${inCopy}, Redis ${seq}: ${why}`)
   } catch (error) {
     if (!isInfrastructure(error)) throw error
     return distrust(`the copy of the journal of ${tenant} in ClickHouse cannot be read, so ` +

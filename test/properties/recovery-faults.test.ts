@@ -6,7 +6,9 @@ import {
 } from '../../services/ledger/journal-state.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
-import { canonicalText, movementId, trackContradictions } from '../../services/money/journal.ts'
+import {
+  canonicalText, CHAIN_START, movementId, trackContradictions,
+} from '../../services/money/journal.ts'
 import { post } from '../../services/money/prices.ts'
 import { type Balance, createRecoveryGuards } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY, taggedTenant } from '../../services/money/redis-keys.ts'
@@ -478,12 +480,12 @@ describe('a contradiction', () => {
     `the journal of ${DAMAGED} has ${journal} entries, its copy in ClickHouse ${copied}, Redis ` +
     `${held}: a journal that lost entries is not trusted; restore it by ` +
     '"npm run admin -- journal restore", then thaw again'
-  const alone = `the journal of ${DAMAGED} has 6 entries, its copy in ClickHouse 6, Redis 7: ` +
-    'what only Redis has is not trusted, and no restore of the journal helps; see "A frozen ' +
-    'tenant" in recovery.md'
+  const alone = `the journal of ${DAMAGED} has 6 entries, its copy in ClickHouse no more, ` +
+    'Redis 7: what only Redis has is not trusted, and no restore of the journal helps; see ' +
+    '"A frozen tenant" in recovery.md'
   const copied = (seq: number) => ({
     ...environment.deps.journal,
-    readNewest: async () => [{ ...(await entriesOf(environment, DAMAGED)).at(-1)!, seq }],
+    heads: async () => new Map([[DAMAGED, { ...CHAIN_START, seq }]]),
   })
 
   const away = async () => { throw new InfrastructureError('away') }
@@ -507,7 +509,7 @@ describe('a contradiction', () => {
     {
       what: 'is not known to be whole, as the copy is away',
       deps: () =>
-        ({ ...environment.deps, journal: { ...environment.deps.journal, readNewest: away } }),
+        ({ ...environment.deps, journal: { ...environment.deps.journal, heads: away } }),
       why: `the copy of the journal of ${DAMAGED} in ClickHouse cannot be read, so the journal ` +
         'cannot be proven complete: thaw again when ClickHouse answers',
     },
@@ -520,6 +522,22 @@ describe('a contradiction', () => {
     await trust(deps())
     expect(await isFrozen(DAMAGED)).toBe(why)
     expect(await damaged.wallet.balance(DAMAGED)).toEqual(before)
+  })
+
+  it('does not end by trust in a journal whose last entry, of trust, the copy has', async () => {
+    await writeElsewhere({ ...endElsewhere, chargeMicros: 500 })
+    await shipped(() => damaged.finish('job_1'))
+    await shipped(() => topUp(2, 30))
+    await trust()
+    expect((await entriesOf(environment, DAMAGED)).at(-1)?.entryId).toBe('trusted:9')
+    const { value: last } = environment.bus.messages('wallet.journal')
+      .findLast(({ key }) => String(key) === DAMAGED)!
+    const lossy = withoutMessages(
+      withoutSnapshots(), 'wallet.journal', ({ value }) => !value!.equals(last!))
+    await trust(lossy)
+    expect(await isFrozen(DAMAGED)).toBe(whole(8, 9, 9))
+    await trust()
+    expect(await isFrozen(DAMAGED)).toBe(null)
   })
 
   /** Moves money, of which all but the last entry is lost with Redis before it is shipped. */

@@ -1,6 +1,6 @@
 import type { Completed, Journal } from '../../schemas/types.ts'
 import type { Archive, ArchivedJob } from '../../services/jobs/results/archive.ts'
-import { canonicalText, type JournalCopy } from '../../services/money/journal.ts'
+import { canonicalText, extendChain, type JournalCopy } from '../../services/money/journal.ts'
 import {
   unpackInlineResults, blockDigest, type ResultBlocks, type StoredBlock,
 } from '../../services/jobs/results/result-blocks.ts'
@@ -11,7 +11,7 @@ import type { JobKeyCopy } from '../../services/jobs/wrapped-keys.ts'
 export type Stores = {
   readonly blocks: ResultBlocks
   readonly archive: Archive
-  readonly journal: Pick<JournalCopy, 'append' | 'read' | 'lengths' | 'readNewest'>
+  readonly journal: Pick<JournalCopy, 'append' | 'read' | 'lengths' | 'heads'>
   readonly keys: Pick<JobKeyCopy, 'append'>
 }
 
@@ -80,6 +80,7 @@ function archiveStore (): Archive {
 function journalStore (): Stores['journal'] {
   const tenants = new Map<string, Map<string, Journal>>()
   const of = (tenant: string) => tenants.get(tenant) ?? new Map<string, Journal>()
+  const sorted = (tenant: string) => [...of(tenant).values()].toSorted((a, b) => a.seq - b.seq)
   return {
     append: async entries => entries.filter(entry => {
       const [known, text] = [of(entry.tenant), canonicalText(entry)]
@@ -87,10 +88,9 @@ function journalStore (): Stores['journal'] {
       tenants.set(entry.tenant, known.set(text, entry))
       return isNew
     }),
-    read: async tenant => ({
-      entries: [...of(tenant).values()].toSorted((a, b) => a.seq - b.seq), forged: [],
-    }),
-    readNewest: async tenant => [...of(tenant).values()].toSorted((a, b) => b.seq - a.seq),
+    read: async tenant => ({ entries: sorted(tenant), forged: [] }),
+    heads: async from => new Map([...from].map(([tenant, head]) =>
+      [tenant, sorted(tenant).reduce(extendChain, head)])),
     lengths: async () => new Map([...tenants].map(([tenant, entries]) =>
       [tenant, Math.max(...[...entries.values()].map(({ seq }) => seq))])),
   }

@@ -15,6 +15,7 @@ import { recountLostJobs, type RecountDeps } from '../../../services/ledger/rebu
 import {
   readSnapshots, takeSnapshots, type SnapshotDeps,
 } from '../../../services/ledger/journal-state.ts'
+import { extendChain } from '../../../services/money/journal.ts'
 import { createTenants, type Tenants } from '../../../services/money/wallet.ts'
 import { codec, createBlocksDouble, messageCodec } from '../clickhouse/results.ts'
 import { createMemoryBus, type MemoryBus } from '../kafka/memory-bus.ts'
@@ -85,7 +86,8 @@ export function createRecoveryEnvironment (redis: Redis, seed = 1) {
     },
     journal: {
       lengths: () => lengthsOf(bus),
-      readNewest: async tenant => (await entriesOf({ bus }, tenant)).slice(-1),
+      heads: async from => new Map(await Promise.all([...from].map(async ([tenant, head]) =>
+        [tenant, (await entriesOf({ bus }, tenant)).reduce(extendChain, head)] as const))),
     },
   }
   const save = async (jobs: readonly { readonly job: Job }[]) => {
