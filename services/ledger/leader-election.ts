@@ -45,6 +45,8 @@ type ComparedTerm = Term & {
   readonly known: Set<string>
   /** When to compare again, because tenants were unreachable; else `Infinity`. */
   readonly retryAtMs: number
+  /** Tenants that are compared soon, so that their requests need not be served before. */
+  readonly retriedSoon: ReadonlySet<string>
 }
 
 type LeaderStep = 'renew' | 'unlock' | 'accounts' | 'recover' | 'deliveries' | 'recount' | 'check'
@@ -210,6 +212,8 @@ export class Leader {
         runs: new Set([...compared?.runs ?? [], ...term.runs]),
         known: new Set(known),
         retryAtMs: nowMs + retryMs,
+        // A silent server may be back long before, which a request shows.
+        retriedSoon: retryMs === RETRY_MS ? unreachable : new Set(),
       }
     } finally {
       this.#isRecovering = false
@@ -293,10 +297,12 @@ function hasGlobalKeysOf (compared: ComparedTerm | undefined, { run, fence }: Te
 
 /** Unlocks new tenants; returns those with a history, which must be compared first. */
 async function unlockNew (
-  deps: LeaderDeps, { known, fence, runs }: ComparedTerm, requested: readonly string[]
+  deps: LeaderDeps, { known, fence, runs, retriedSoon }: ComparedTerm, requested: readonly string[]
 ): Promise<readonly string[]> {
   const toRecover: string[] = []
   for (const tenant of requested) {
+    // Or each request of a client would have the topics read.
+    if (retriedSoon.has(tenant)) continue
     const wallet = await deps.recoveryStore.fenceWallet(tenant, fence)
     // A request of a tenant that is not reached is repeated.
     if (wallet === undefined || typeof wallet === 'string') continue

@@ -246,6 +246,39 @@ describe('the ledger that leads', () => {
     expect(await scenario.wallet.balance(TENANT)).toMatchObject({ availableMicros: 2_000, seq: 2 })
   })
 
+  it('compares who waits for ClickHouse when that is due, however often it is asked', async () => {
+    const before = lead('one')
+    await topUp('a')
+    await createScenario(redis, environment, TENANT).ship(false)
+    await before.stop()
+    await redis.del(LEADER_KEY)
+    await snapshotAll(environment.deps)
+    await redis.del(moneyKeys(TENANT).wallet)
+    const { deps } = environment
+    let [compared, isAway, nowMs] = [0, true, Date.now()]
+    const lengths = async () => {
+      compared += 1
+      if (isAway) throw new InfrastructureError('away')
+      return await deps.journal.lengths()
+    }
+    const leading = lead('two', {
+      journal: { ...deps.journal, lengths }, clock: { now: () => nowMs },
+    })
+    await eventually(() => expect(leading.ready()).toBe(true))
+    expect(compared).toBe(1)
+    for (const name of ['org_1.live', 'org_2.live', 'org_3.live']) {
+      await redis.publish(LOCKED_TENANTS_CHANNEL, TENANT)
+      // Is unlocked after the requests before its own.
+      await createWallet(redis).topUp(name, { id: 'a', amountMicros: 5, reason: '' })
+    }
+    expect(compared).toBe(1)
+    isAway = false
+    nowMs += 2_000
+    await eventually(async () =>
+      expect(await redis.hexists(moneyKeys(TENANT).wallet, 'run')).toBe(1))
+    expect(compared).toBe(2)
+  })
+
   it('marks a tenant as active that a process marked before Redis lost it', async () => {
     const before = lead('one')
     await topUp('a')
