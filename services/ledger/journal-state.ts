@@ -619,7 +619,7 @@ export async function readSnapshots (
       if (value === null) continue
       const snapshot = await codec.decode('wallet.snapshots', value) as Snapshot
       const earlier = snapshotIn({ byTenant }, snapshot.tenant)
-      if (earlier === undefined || earlier.seq <= snapshot.seq) {
+      if (earlier === undefined || replaces(snapshot, earlier)) {
         byTenant.set(snapshot.tenant, JSON.stringify(snapshot))
       }
       for (const [partition, offset] of snapshot.from.entries()) {
@@ -629,6 +629,15 @@ export async function readSnapshots (
     }
   }, { signal })
   return { byTenant, from, unwritten: new Map() }
+}
+
+/**
+ * Only a snapshot of the whole journal, which names no positions, replaces one that covers nothing:
+ * a leader that was succeeded may not have read what the journal contradicts itself with.
+ */
+function replaces (snapshot: Snapshot, earlier: Snapshot): boolean {
+  const isEnough = !coversNothing(earlier) || coversNothing(snapshot) || snapshot.from.length === 0
+  return isEnough && earlier.seq <= snapshot.seq
 }
 
 const SNAPSHOTS_PER_BATCH = 200

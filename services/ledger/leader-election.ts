@@ -84,6 +84,8 @@ export class Leader {
   #step: LeaderStep = 'unlock'
   /** The latest snapshots. */
   #base: Base | undefined
+  /** How many recoveries have begun. */
+  #recoveries = 0
 
   /** Starts the election. */
   constructor (deps: LeaderDeps) {
@@ -193,6 +195,7 @@ export class Leader {
     const compared = this.#compared
     const onWaiting = (tenants: number) => { this.#waiting = tenants }
     this.#base = undefined
+    this.#recoveries += 1
     this.#recountAtMs = -Infinity
     this.#isRecovering = true
     try {
@@ -279,7 +282,10 @@ export class Leader {
     if (this.#term === undefined) this.#base = undefined
     // A recovery reads the same topics, and clients wait for it.
     if (this.#term === undefined || !this.#isHealthy || this.#isRecovering) return
+    const recoveries = this.#recoveries
     const base = this.#base ?? await readSnapshots(this.#deps, signal)
+    // A recovery that began meanwhile writes snapshots that these do not know.
+    if (this.#recoveries !== recoveries) return
     this.#base = base
     const next = await takeSnapshots(this.#deps, base, signal)
     // A recovery that began meanwhile writes snapshots that these do not know.

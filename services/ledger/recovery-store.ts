@@ -152,11 +152,12 @@ function createSteps (scripts: ReturnType<typeof loadScripts>) {
      * by those of the journal, `frozen` freezes it.
      */
     unlock: async (tenant: string, term: LeaderTerm, unlock: Unlock): Promise<Step> => {
-      const { seq, frozen = '', restored, dropped = [] } = unlock
+      const { seq, frozen = '', restored, dropped = [], trusts = false } = unlock
       const answer = await scripts.unlock([moneyKeys(tenant).wallet], [namedArguments({
         ...term,
         seq,
         frozen,
+        trusts,
         jobPrefix: jobRedisKeys(tenant, '').job,
         restored: restored === undefined ? {} : walletFields(restored),
         dropped,
@@ -210,6 +211,8 @@ type Unlock = {
   readonly seq: number
   /** Why the wallet is frozen. */
   readonly frozen?: string
+  /** Whether the comparison knew that operators trust the journal. */
+  readonly trusts?: boolean
   readonly restored?: { readonly seq: number, readonly amounts: Amounts } | undefined
   /** Numbers of entries in the outbox that others have in the journal. */
   readonly dropped?: readonly number[]

@@ -466,7 +466,8 @@ async function append (
 async function restore (
   { redis, recoveryStore }: RecoveryDeps, term: LeaderTerm, compared: Compared
 ): Promise<Step> {
-  const { wallet: { tenant, seq, openJobs }, journal, verdict, uncounted } = compared
+  const { wallet, journal, verdict, uncounted } = compared
+  const { tenant, seq, openJobs, trustsJournal: trusts } = wallet
   const { posted, recounts } = moneyKeys(tenant)
   if (verdict.behind) {
     await Promise.all(countedPosted(journal).map(entry =>
@@ -484,15 +485,16 @@ async function restore (
     await redis.hset(recounts, Object.fromEntries(since))
   }
   const restored = verdict.behind ? { seq: journal.seq, amounts: journal.amounts } : undefined
-  return await recoveryStore.unlock(tenant, term, { seq, restored, dropped: verdict.dropped })
+  return await recoveryStore.unlock(
+    tenant, term, { seq, restored, trusts, dropped: verdict.dropped })
 }
 
 async function freeze (
   { recoveryStore, log, metrics }: RecoveryDeps, term: LeaderTerm, { wallet, verdict }: Compared
 ): Promise<Step> {
-  const { tenant, seq } = wallet
+  const { tenant, seq, trustsJournal: trusts } = wallet
   const frozen = verdict.faults.join('; ').slice(0, 1_000)
-  const step = await recoveryStore.unlock(tenant, term, { seq, frozen })
+  const step = await recoveryStore.unlock(tenant, term, { seq, frozen, trusts })
   if (step === 'done') reportFrozen({ log, metrics }, tenant, frozen)
   return step
 }

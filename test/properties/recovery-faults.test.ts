@@ -19,8 +19,8 @@ import { acceptRequest, jobClaim } from '../support/jobs.ts'
 import { contentOf, endRun, putBack, snapshotOf } from '../support/redis/content.ts'
 import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import {
-  createRecoveryEnvironment, entriesOf, runLedger, snapshotAll, withoutMessages, type LedgerDeps,
-  type RecoveryEnvironment,
+  compareAll, createRecoveryEnvironment, entriesOf, runLedger, snapshotAll, withoutMessages,
+  type LedgerDeps, type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
 
 const { redis } = await startLockedRedis()
@@ -618,6 +618,37 @@ describe('a contradiction', () => {
     await expectResolved(balance)
     // What was derived counts nothing any more, so the command `thaw` does not name it.
     expect(await createRecoveryGuards(redis).reconstructed(DAMAGED)).toEqual([])
+  })
+
+  it.each([
+    ['after a freeze, of the snapshots', false, 2],
+    ['after a freeze, of the journal for the last time', false, 4],
+    ['after a restart, whose snapshot covers it', true, 2],
+  ])('is resolved by trust that is asked for during a comparison: %s', async (_, restarts, nth) => {
+    await topUp(7, 100)
+    await damaged.ship(false)
+    if (restarts) await snapshotAll(environment.deps)
+    await writeElsewhere(topUpElsewhere)
+    await endRun(redis)
+    const guards = createRecoveryGuards(redis)
+    if (!restarts) {
+      await runLedger(environment.deps)
+      expect(await isFrozen(DAMAGED)).toContain('two entries with the number 7')
+      await guards.thaw(DAMAGED, false)
+    }
+    let reads = 0
+    const reader: LedgerDeps['reader'] = {
+      read: async (topic, ...rest) => {
+        const ends = await environment.deps.reader.read(topic, ...rest)
+        if (topic === 'wallet.journal' && (reads += 1) === nth) await guards.thaw(DAMAGED, true)
+        return ends
+      },
+    }
+    await compareAll({ ...environment.deps, reader })
+    // The command has asked for another comparison.
+    await runLedger(environment.deps)
+    expect(reads).toBeGreaterThanOrEqual(nth)
+    expect(await redis.hmget(wallet, 'frozen', 'available')).toEqual([null, '8000'])
   })
 
   it('by trust is requested at once: a command that dies leaves no trust behind', async () => {

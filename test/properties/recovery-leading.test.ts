@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { Leader } from '../../services/ledger/leader-election.ts'
+import { readSnapshots, snapshotIn } from '../../services/ledger/journal-state.ts'
+import { Leader, type LeaderDeps } from '../../services/ledger/leader-election.ts'
 import {
   ACTIVE_KEY, FENCE_KEY, LEADER_KEY, LOCKED_TENANTS_CHANNEL, moneyKeys,
 } from '../../services/money/redis-keys.ts'
@@ -9,7 +10,7 @@ import { createRecoveryGuards, createWallet, IDLE_AFTER_MS } from '../../service
 import { eventually } from '../support/eventually.ts'
 import { createScenario } from '../support/recovery/recovery-scenario.ts'
 import {
-  createRecoveryEnvironment, snapshotAll, type RecoveryEnvironment,
+  createRecoveryEnvironment, entriesOf, snapshotAll, type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
 import { startRestartableRedis } from '../support/redis/redis.ts'
 
@@ -337,6 +338,59 @@ describe('the ledger that leads', () => {
     expect((await topUp('b')).kind).toBe('posted')
     await eventually(() => expect(watched.get('tenants_frozen')?.()).toBe(0))
     expect(await createWallet(redis).balance(TENANT)).toMatchObject({ chargedMicros: 0, seq: 2 })
+  })
+
+  it('goes on from no snapshots that it read before a recovery', async () => {
+    const before = lead('one', { snapshotEveryMs: SOME_MINUTES_MS })
+    const move = async (tenant: string, id: string) => {
+      await createWallet(redis).topUp(tenant, { id, amountMicros: 1_000, reason: '' })
+      await createScenario(redis, environment, tenant).ship(false)
+    }
+    for (const id of ['a', 'b']) for (const tenant of [TENANT, NEW]) await move(tenant, id)
+    await before.stop()
+    await redis.del(LEADER_KEY)
+    // The journal contradicts itself, so that the snapshot of the tenant covers nothing.
+    const last = (await entriesOf(environment, TENANT)).at(-1)!
+    await environment.emitter.emit([{
+      topic: 'wallet.journal',
+      lane: 'small',
+      value: {
+        ...last,
+        entryId: 'topup:elsewhere',
+        amountMicros: 500,
+        availableMicros: last.availableMicros - 500,
+        fundedMicros: last.fundedMicros - 500,
+      },
+      rows: undefined,
+    }])
+    await snapshotAll(environment.deps)
+    // The first round has read the snapshots when operators trust the journal.
+    const [isRead, goesOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    let reads = 0
+    const reader: LeaderDeps['reader'] = {
+      read: async (topic, ...rest) => {
+        const ends = await environment.deps.reader.read(topic, ...rest)
+        if (topic !== 'wallet.snapshots' || (reads += 1) !== 2) return ends
+        isRead.resolve()
+        await goesOn.promise
+        return ends
+      },
+    }
+    const leading = lead('two', { reader })
+    await isRead.promise
+    const guards = createRecoveryGuards(redis)
+    await guards.thaw(TENANT, true)
+    await eventually(async () =>
+      expect(await guards.read(TENANT)).toEqual({ isUnlocked: true, frozen: '' }))
+    goesOn.resolve()
+    for (const tenant of [TENANT, NEW]) await move(tenant, 'c')
+    const { signal } = new AbortController()
+    const seqs = async () => {
+      const base = await readSnapshots(environment.deps, signal)
+      return [TENANT, NEW].map(tenant => snapshotIn(base, tenant)?.seq)
+    }
+    await eventually(async () => expect(await seqs()).toEqual([4, 3]))
+    await leading.stop()
   })
 
   it('subscribes to unlock requests again after a failure', async () => {

@@ -626,6 +626,18 @@ describe('a tenant whose journal is not understood', () => {
     expect(await frozen(IDLE)).toBe('entries 6 to 6 are missing before entry 7')
   })
 
+  it('is not forgotten for the snapshot of its number by a leader that was slow', async () => {
+    await write(5, 6)
+    const slow = await readSnapshots(environment.deps, signal)
+    const read = new Set(environment.bus.messages('wallet.journal'))
+    await write(6)
+    await snapshotAll(anHourLater())
+    const late = withoutMessages(environment.deps, 'wallet.journal', message => read.has(message))
+    await takeSnapshots(late, slow, signal)
+    const snapshot = snapshotIn(await readSnapshots(environment.deps, signal), IDLE)
+    expect(snapshot).toMatchObject({ seq: 6, availableMicros: -1 })
+  })
+
   it('is not forgotten by a leader that crashes while it writes snapshots', async () => {
     await write(5, 6, 6)
     await work(busy, 'job_2')
