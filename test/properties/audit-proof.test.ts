@@ -307,6 +307,22 @@ describe('the proof of a tenant', () => {
       await proofFrom({ before: CHAIN_START }),
     ]).toEqual([true, false, false, false, false])
   })
+
+  it('does not exist once another entry of a number before the position came', async () => {
+    const { tenant, whole } = await stored({ ...SOUND, jobs: 3 })
+    const { entries } = whole
+    const from = provenOf(entries, nowMs)
+    expect((await auditFrom(partsOf(whole), tenant, from)).isProven).toBe(true)
+    for (const { seq, at } of entries) {
+      const elsewhere = { type: 'topup', entryId: 'elsewhere', job: '', amountMicros: 5 }
+      const late = { ...entries[0]!, ...elsewhere, seq, at }
+      const parts = partsOf({ ...whole, entries: [...entries, late] })
+      const { breaches, isProven } = await auditFrom(parts, tenant, from)
+      expect(isProven).toBe(false)
+      expect(breaches).toContainEqual(
+        expect.objectContaining({ detail: `two entries have the number ${seq}` }))
+    }
+  })
 })
 
 it('an audit counts each movement of a resolved contradiction once, and is ok', async () => {

@@ -177,11 +177,13 @@ function createJournalWalk (
   let head: ChainHead = from
   let { before } = from
   let amounts: Amounts | undefined = from.seq === 0 ? ZERO_AMOUNTS : undefined
-  let [firstAtMs, laterSeq] = [Infinity, 0]
+  let [firstAtMs, laterSeq, earlierSeq] = [Infinity, 0, 0]
   const reserves = new Map<string, Journal>()
   const keys = createIdempotencyKeys()
-  /** False when the entry does not continue the chain or does not add up. */
+  /** False when the entry has a number twice, does not continue the chain or does not add up. */
   const advance = (entry: Journal): boolean => {
+    if (entry.seq === earlierSeq) return false
+    earlierSeq = entry.seq
     if (entry.seq <= from.seq) {
       if (entry.seq < from.seq) return true
       const isNext = amounts === undefined && entry.seq === before.seq + 1
