@@ -154,9 +154,8 @@ const SNAPSHOTS_PER_BATCH = 100
 async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Comparison> {
   const { base, signal, only, countsMovements = false } = options
   const tracker = new Tracker(deps, options)
-  const copied = isInUse(base)
-    ? deps.journal.lengths().catch((error: Error) => error)
-    : undefined
+  // Before the journal is read, so that it has whatever the copy has, unless it was lost.
+  const copied = deps.journal.lengths().catch((error: Error) => error)
   const grace = deps.sleep(deps.graceMs, signal)
   // It may reject before it is awaited.
   grace.catch(() => {})
@@ -186,8 +185,12 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
     // The positions of other snapshots may be behind a gap, however young it is.
     await writeSnapshots(deps, journals, { from: [], lostBeforeMs: Infinity })
   }
-  const compared = await Promise.all([...tracked.values()].map(async wallet =>
-    ({ ...wallet, verdict: await judge(deps, wallet) })))
+  const lengths = isInUse(base) || tracked.size === 0 ? undefined : await copied
+  const compared: Compared[] = []
+  for (const some of splitBatches([...tracked.values()], AT_ONCE)) {
+    compared.push(...await Promise.all(some.map(async wallet =>
+      ({ ...wallet, verdict: await judge(deps, wallet, lengths) }))))
+  }
   if (isInUse(base)) {
     const faulty = compared.filter(({ verdict }) => verdict.faults.length > 0)
     for (const { wallet: { tenant } } of faulty) suspect.add(tenant)
@@ -310,18 +313,21 @@ const LOST_EVERYWHERE = 'what only Redis has is not trusted, and no restore of t
   'helps; see "A frozen tenant" in recovery.md'
 
 /**
- * Compares a wallet with its journal. A journal that an operator trusts over Redis must be
- * complete: one that lost entries would restore an old balance.
+ * Compares a wallet with its journal. One that lost entries would restore an old balance, and their
+ * numbers would be given again: the copy must have no more than a journal that was read in whole,
+ * and a journal that an operator trusts over Redis must be proven complete.
  */
 async function judge (
-  deps: RecoveryDeps, { wallet, journal, retention }: Tracked
+  deps: RecoveryDeps, { wallet, journal, retention }: Tracked, lengths: CopiedLengths | undefined
 ): Promise<Reconciliation> {
   const verdict = reconcile(wallet, journal, retention)
-  if (!wallet.trustsJournal || verdict.faults.length > 0) return verdict
+  const { tenant, seq, trustsJournal } = wallet
+  const { length } = verdict
+  // Forged rows count as well here.
+  const isLonger = lengths instanceof Map && (lengths.get(tenant) ?? 0) > length
+  if (verdict.faults.length > 0 || !(trustsJournal || isLonger)) return verdict
   const distrust = (fault: string): Reconciliation =>
     ({ ...verdict, faults: [fault], appended: [] })
-  const { tenant, seq } = wallet
-  const { length } = verdict
   try {
     // Reads the signed entries behind the end of the journal.
     const heads = await deps.journal.heads(new Map([[tenant, { ...CHAIN_START, seq: length }]]))
@@ -332,13 +338,14 @@ async function judge (
       `${inCopy}, Redis ${seq}: ${why}`)
   } catch (error) {
     if (!isInfrastructure(error)) throw error
+    if (!trustsJournal) return verdict
     return distrust(`the copy of the journal of ${tenant} in ClickHouse cannot be read, so ` +
       'the journal cannot be proven complete: thaw again when ClickHouse answers')
   }
 }
 
 /** What the copy of the journal says of its length by tenant, or why it cannot be read. */
-type CopiedLengths = Promise<ReadonlyMap<string, number> | Error>
+type CopiedLengths = ReadonlyMap<string, number> | Error
 
 /**
  * Checks the base against the copy of the journal: an old snapshot that took the place of a newer
@@ -348,7 +355,7 @@ type CopiedLengths = Promise<ReadonlyMap<string, number> | Error>
  * unlocked without it, as most of them have lost nothing.
  */
 async function compareWithCopy (
-  copied: CopiedLengths | undefined, compared: readonly Compared[], known: ReadonlySet<string>
+  copied: Promise<CopiedLengths>, compared: readonly Compared[], known: ReadonlySet<string>
 ): Promise<Readonly<Record<'contradicted' | 'unproven', readonly string[]>>> {
   const namesOf = (some: readonly Compared[]) => some.map(({ wallet: { tenant } }) => tenant)
   const empty = compared.filter(({ wallet }) => wallet.seq === 0)

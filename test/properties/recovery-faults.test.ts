@@ -760,6 +760,35 @@ it('a ledger that another one has succeeded changes nothing more', async () => {
   expect(await contentOf(redis)).toEqual(content)
 })
 
+describe.each([
+  ['with snapshots', () => snapshotAll(environment.deps)],
+  ['without snapshots', async () => {}],
+])('a journal that lost its end, which the copy has, %s', (_, prepare) => {
+  it.each([
+    [0, 'nothing', () => redis.flushall()],
+    [6, 'an old file', (file: Awaited<ReturnType<typeof snapshotOf>>) => putBack(redis, file)],
+  ])('freezes its tenant alone if Redis has %i movements, %s', async (seq, _has, lose) => {
+    await prepare()
+    const file = await snapshotOf(redis)
+    await shipped(() => topUp(2, 500))
+    const before = await damaged.wallet.balance(DAMAGED)
+    expect(before.seq).toBe(7)
+    const last = environment.bus.messages('wallet.journal').at(-1)!
+    await lose(file)
+    await runLedger(withoutMessages(environment.deps, 'wallet.journal',
+      ({ value }) => !value!.equals(last.value!)))
+    expect(await isFrozen(OTHER)).toBe(null)
+    expect(await isFrozen(DAMAGED)).toBe('the journal of org_a.live has 6 entries, its copy in ' +
+      `ClickHouse 7, Redis ${seq}: a journal that lost entries is not trusted; restore it by ` +
+      '"npm run admin -- journal restore", then thaw again')
+    // The topic was restored.
+    await redis.hdel(wallet, 'run', 'frozen')
+    await runLedger(environment.deps)
+    expect(await isFrozen(DAMAGED)).toBe(null)
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual(before)
+  })
+})
+
 it('a top-up is not taken for shipped when another has its number, but once it is', async () => {
   const lost = { id: 'lost', amountMicros: 5, reason: '' }
   const old = await snapshotOf(redis)
