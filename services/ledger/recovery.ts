@@ -404,8 +404,11 @@ async function unlockAll (
   const left: string[] = []
   for (const some of splitBatches(waiting, AT_ONCE)) {
     signal.throwIfAborted()
-    const steps = await Promise.all(some.map(tenant =>
-      unlockTenant(deps, { run: tenant.wallet.run, fence }, tenant)))
+    // A ClickHouse that hangs delays all others once.
+    const isAway = left.length > 0
+    const steps = await Promise.all(some.map(tenant => isAway && tenant.journal.ended.size > 0
+      ? 'unreachable'
+      : unlockTenant(deps, { run: tenant.wallet.run, fence }, tenant)))
     const locked = some.filter((_, index) => steps[index] === 'unreachable')
     left.push(...locked.map(({ wallet }) => wallet.tenant))
     progress(some.length - locked.length)

@@ -316,6 +316,24 @@ describe('a recovery while ClickHouse is away', () => {
     expect(await run(IDLE)).toBe(await run(BUSY))
     expect((await idle.wallet.balance(IDLE)).seq).toBe((await entriesOf(environment, IDLE)).length)
   })
+
+  it('waits for no answer again once one did not come', async () => {
+    // Of so many it is asked at the same time.
+    const names = Array.from({ length: 32 }, (_, index) => `org_${index}.live`)
+    const lived = await entriesOf(environment, IDLE)
+    await write(names.flatMap(tenant => lived.map(entry => ({ ...entry, tenant }))))
+    await redis.flushall()
+    const { deps } = environment
+    let asked = 0
+    const findAll = async () => {
+      asked += 1
+      return await away()
+    }
+    const { unreachable } = await recover({ ...deps, archive: { ...deps.archive, findAll } },
+      '5000', { signal })
+    expect([...unreachable].toSorted()).toEqual([BUSY, IDLE, ...names].toSorted())
+    expect(asked).toBe(32)
+  })
 })
 
 describe('a recovery of a Redis that lost everything', () => {
