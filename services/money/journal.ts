@@ -296,8 +296,8 @@ export type JournalCopy = {
   ) => AsyncIterable<StoredJournal>
   /**
    * The last `limit` entries of a tenant, or those before a seq or of a type, newest first, without
-   * those that state what operators trust. Of several with one seq, those that count and whose
-   * movements have no later seq. They come together, so there may be more than `limit`.
+   * those that state what operators trust. Of a movement with several entries, the one that counts
+   * comes, with its last seq. Those of one seq come together, so there may be more than `limit`.
    */
   readonly readNewest: (tenant: string, options: NewestOptions) => Promise<readonly Journal[]>
   /** Extends the heads by all entries stored after them; a tenant without entries has none. */
@@ -417,17 +417,16 @@ function createNewestReader (
     const later = await readRows<StoredEntry>(clickhouse, SELECT_LATER, {
       tenant, seq, entryId, job,
     })
-    return later.some(row => isSigned(row, toEntry(row)) &&
-      movementId(toEntry(row)) === movementId(entry))
+    return later.filter(row => isSigned(row, toEntry(row))).map(toEntry).some(other =>
+      movementId(other) === movementId(entry) && !movesLess(entry, other))
   }
-  const choose = async (ofSeq: readonly Journal[]): Promise<readonly Journal[]> => {
-    if (ofSeq.length < 2) return ofSeq
-    const movements = new Movements()
-    for (const entry of ofSeq) movements.add(entry)
+  const choose = async (
+    ofSeq: readonly Journal[], movements: Movements
+  ): Promise<readonly Journal[]> => {
+    const counted = movements.chooseCounted(ofSeq)
+    if (ofSeq.length < 2) return counted
     const chosen: Journal[] = []
-    for (const entry of movements.chooseCounted(ofSeq)) {
-      if (!await hasLater(entry)) chosen.push(entry)
-    }
+    for (const entry of counted) if (!await hasLater(entry)) chosen.push(entry)
     return chosen
   }
   return async (
@@ -435,16 +434,23 @@ function createNewestReader (
   ) => {
     const entries: Journal[] = []
     for (let [from, count] = [String(before), limit]; ; count = SEQS_PER_QUERY) {
-      const seqs = (await readRows<Pick<StoredEntry, 'seq'>>(
-        clickhouse, SELECT_SEQS_BEFORE, { tenant, before: from, type, limit: count }))
-        .map(({ seq }) => seq)
+      const seqs = await readSeqs(
+        clickhouse, SELECT_SEQS_BEFORE, { tenant, before: from, type, limit: count })
+      // A movement with two numbers has the first beside another entry, as one side of a
+      // contradiction did it there and the other one did something else.
+      const several = await readSeqs(clickhouse, SELECT_SEVERAL, {
+        tenant, first: seqs.at(-1) ?? '0', last: seqs[0] ?? '0', limit: SEQS_PER_QUERY,
+      })
       // A filter by type would hide the other entries of a seq, and a subquery over all shards may
       // be forbidden.
-      const rows = await readRows<StoredEntry>(clickhouse, SELECT_SEQS, { tenant, seqs })
+      const rows = await readRows<StoredEntry>(
+        clickhouse, SELECT_SEQS, { tenant, seqs: [...new Set([...seqs, ...several])] })
       const { entries: stored } = await verified(rows, isSigned)
+      const movements = new Movements()
+      for (const entry of stored) movements.add(entry)
       const bySeq = Map.groupBy(stored.filter(entry => !isTrusted(entry)), ({ seq }) => seq)
-      for (const ofSeq of bySeq.values()) {
-        const chosen = await choose(ofSeq)
+      for (const seq of seqs) {
+        const chosen = await choose(bySeq.get(Number(seq)) ?? [], movements)
         entries.push(...chosen.filter(entry => type === '' || entry.type === type))
         if (entries.length >= limit) return entries
       }
@@ -452,6 +458,13 @@ function createNewestReader (
       from = seqs.at(-1) ?? from
     }
   }
+}
+
+async function readSeqs (
+  clickhouse: Reading, query: string, parameters: Record<string, unknown>
+): Promise<readonly string[]> {
+  const rows = await readRows<Pick<StoredEntry, 'seq'>>(clickhouse, query, parameters)
+  return rows.map(({ seq }) => seq)
 }
 
 /** One query per page, as the caller may take hours between two pages. */
@@ -520,6 +533,11 @@ const SELECT_PAGE = `
 const SELECT_SEQS_BEFORE = `
   SELECT DISTINCT seq FROM journal WHERE tenant = {tenant:String} AND seq < {before:UInt64}
     AND ({type:String} = '' OR type = {type:String}) ORDER BY seq DESC LIMIT {limit:UInt64}`
+/** Those with several entries, from 10,000 numbers before the page on, as two sides soon meet. */
+const SELECT_SEVERAL = `
+  SELECT seq FROM journal WHERE tenant = {tenant:String} AND seq <= {last:UInt64}
+    AND seq + 10000 >= {first:UInt64}
+  GROUP BY seq HAVING uniqExact(mac) > 1 ORDER BY seq DESC LIMIT {limit:UInt64}`
 const SELECT_SEQS = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq IN {seqs:Array(UInt64)}
   ORDER BY seq DESC, mac`

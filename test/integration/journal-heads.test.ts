@@ -142,6 +142,13 @@ describe('the newest movements', () => {
     ['of two numbers that are swapped', [x(7), y(7), x(8), y(8)], undefined, [x(8), y(8)]],
     ['of ends that differ', [settle(7), release(7)], undefined, [release(7)]],
     ['of charges that differ', [settle(7), settle(7, 1), x(6)], undefined, [settle(7, 1), x(6)]],
+    ['of a charge that is higher later', [settle(7, 1), y(7), settle(8)], undefined,
+      [settle(7, 1), y(7)]],
+    ['of a charge that is lower later', [settle(7), y(7), settle(8, 1)], undefined,
+      [settle(8, 1), y(7)]],
+    ['of ends among a type', [settle(7, 1), y(7), settle(8)], 'settle', [settle(7, 1)]],
+    ['of a charge that is lower before', [settle(6, 1), y(6), settle(7), x(8)], undefined,
+      [x(8), settle(6, 1), y(6)]],
     ['of what was reconstructed', [lost, x(7)], undefined, [x(7)]],
     ['behind trust', [x(6), trusted(7), trusted(8), trusted(9)], undefined, [x(6)]],
   ])('are once each: %s', async (title, stored, type, expected) => {

@@ -336,21 +336,23 @@ describe('the copy of the journal in ClickHouse', () => {
   it('reads authentic entries newest first, each once', async () => {
     const [one, two, three] = await stored()
     const { copy, queries } = copyOn(
-      ['3', '2', '1'].map(seq => ({ seq })), [three!, { ...two!, reason: 'x' }, two!, two!, one!])
+      ['3', '2', '1'].map(seq => ({ seq })), [{ seq: '0' }],
+      [three!, { ...two!, reason: 'x' }, two!, two!, one!])
     const read = await copy.readNewest(TENANT, { limit: 3, before: 4 })
     expect(read).toEqual(entries.toReversed())
     expect(queries.map(({ query_params: given }) => given)).toEqual([
       { tenant: TENANT, before: '4', type: '', limit: 3 },
-      { tenant: TENANT, seqs: ['3', '2', '1'] },
+      { tenant: TENANT, first: '1', last: '3', limit: 500 },
+      { tenant: TENANT, seqs: ['3', '2', '1', '0'] },
     ])
   })
 
   it('reads on where what it has read counts nothing, more each time', async () => {
     const [one, , three] = await stored()
     const { copy, queries } = copyOn(
-      [{ seq: '3' }], [{ ...three!, mac: '' }], [{ seq: '1' }], [one!])
+      [{ seq: '3' }], [], [{ ...three!, mac: '' }], [{ seq: '1' }], [], [one!])
     expect(await copy.readNewest(TENANT, { limit: 1 })).toEqual([entry(1)])
-    expect(queries[2]?.query_params).toEqual({ tenant: TENANT, before: '3', type: '', limit: 500 })
+    expect(queries[3]?.query_params).toEqual({ tenant: TENANT, before: '3', type: '', limit: 500 })
   })
 
   it('is cut into pages between two numbers', () => {
