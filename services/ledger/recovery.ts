@@ -406,9 +406,9 @@ async function unlockAll (
     signal.throwIfAborted()
     // A ClickHouse that hangs delays all others once.
     const isAway = left.length > 0
-    const steps = await Promise.all(some.map(tenant => isAway && tenant.journal.ended.size > 0
+    const steps = await Promise.all(some.map(async tenant => isAway && tenant.journal.ended.size > 0
       ? 'unreachable'
-      : unlockTenant(deps, { run: tenant.wallet.run, fence }, tenant)))
+      : await unlockTenant(deps, { run: tenant.wallet.run, fence }, tenant)))
     const locked = some.filter((_, index) => steps[index] === 'unreachable')
     left.push(...locked.map(({ wallet }) => wallet.tenant))
     progress(some.length - locked.length)
