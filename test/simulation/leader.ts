@@ -181,7 +181,7 @@ function metricsOf (onUnlock: () => void) {
 }
 
 const KAFKA_UNAVAILABLE = 0.03
-const SNAPSHOTS_DAMAGED = 0.2
+const SNAPSHOTS_DAMAGED = 0.6
 const SNAPSHOT_FORGED = 0.3
 
 const serviceMac = messageMacOf(MESSAGE_KEY_ENV)
@@ -227,7 +227,8 @@ function topicReader ({ bus, codec, chaos, journal }: Damaged): LeaderDeps['read
 /**
  * Of one tenant all snapshots are deleted but an old one, or that as well: what a writer to the
  * brokers can do by sending it again until compaction removes the others. The copy of the journal
- * refutes the old one: a file of Redis that is as old would look as if nothing had been lost.
+ * refutes what is left: where it is as old, a file of Redis that is, too, looks as if nothing had
+ * been lost (ADR 7).
  */
 async function damage (
   messages: readonly RawMessage[], { codec, chaos, journal }: Omit<Damaged, 'bus'>
@@ -238,6 +239,7 @@ async function damage (
   const copied = (await journal.lengths()).get(String(key)) ?? 0
   const seqs = await Promise.all(own.map(async ({ value }) =>
     value === null ? 0 : (await codec.decode('wallet.snapshots', value) as Snapshot).seq))
+  if (copied === 0) return () => true
   const newest = Math.max(...seqs)
   const refuted = own.filter((_, at) => seqs[at] === newest || (seqs[at] ?? 0) < copied)
   const left = chaos.happens(0.5) ? chaos.pick(refuted) : undefined
