@@ -282,14 +282,13 @@ export class Leader {
     if (this.#term === undefined) this.#base = undefined
     // A recovery reads the same topics, and clients wait for it.
     if (this.#term === undefined || !this.#isHealthy || this.#isRecovering) return
+    // A recovery that begins meanwhile writes snapshots that these do not know.
     const recoveries = this.#recoveries
     const base = this.#base ?? await readSnapshots(this.#deps, signal)
-    // A recovery that began meanwhile writes snapshots that these do not know.
     if (this.#recoveries !== recoveries) return
     this.#base = base
     const next = await takeSnapshots(this.#deps, base, signal)
-    // A recovery that began meanwhile writes snapshots that these do not know.
-    if (this.#base === base) this.#base = next
+    if (this.#recoveries === recoveries) this.#base = next
   }
 }
 
