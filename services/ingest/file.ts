@@ -262,8 +262,8 @@ function readFileOptions (
   const { takesFile } = request.routeOptions.config
   const allowed = OPTIONS[takesFile === 'preview' ? 'preview' : 'contacts']
   const isLabel = ([name]: readonly [string, string]) => LABEL.test(name)
-  const [, search = ''] = request.url.split('?')
-  const query = [...new URLSearchParams(search)]
+  // A `?` behind the first one is part of a value.
+  const query = [...new URLSearchParams(request.url.replace(/^[^?]*\??/, ''))]
     .filter(([name]) => !isJson || isOption(name, allowed))
   // In a form a list may also be a field for each item, as OpenAPI has it.
   const items = form.filter(([name]) => name === LIST).map(([, value]) => value)

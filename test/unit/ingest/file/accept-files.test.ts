@@ -144,6 +144,16 @@ describe('options in the query', () => {
       .toMatchObject([{ country: 'US', forceFresh: true, metadata: { a: 'b' } }])
   })
 
+  it('may have a question mark in a value, of a file and of JSON', async () => {
+    const query = 'webhook_url=https://hooks.example/jobs?t=7&forceFresh=true'
+    const { answer, calls: ofJson } = json(query)
+    const { csv, calls: ofFile } = fileSender()
+    expect((await answer).statusCode).toBe(202)
+    expect((await csv('2127365000', query)).statusCode).toBe(202)
+    const expected = { webhookUrl: 'https://hooks.example/jobs?t=7', forceFresh: true }
+    expect([...ofJson.submissions, ...ofFile.submissions]).toMatchObject([expected, expected])
+  })
+
   it('are replaced by the fields of a form', async () => {
     const { form, calls } = fileSender()
     const parts = [field('countryCode', 'US'), filePart('phone\n2127365000\n')]
