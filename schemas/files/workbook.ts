@@ -347,13 +347,21 @@ async function readFormats (parts: WorkbookParts): Promise<readonly (string | un
 const isGeneral = (pattern: string) =>
   /^(?:general|@|\s*)$/i.test(pattern) || pattern.length > MAX_FORMAT_CHARACTERS
 
-/** Collects the text of cells, which may be in several pieces. */
+/** Collects the text of cells, which may be in several pieces, without its phonetic hints. */
 class CellText {
   #text = ''
   #isOpen = false
+  #isPhonetic = false
 
-  start (): void { this.#isOpen = true }
-  stop (): void { this.#isOpen = false }
+  open (name: string): void {
+    if (name === 'rPh') this.#isPhonetic = true
+    else if (name === 'v' || name === 't') this.#isOpen = !this.#isPhonetic
+  }
+
+  close (name: string): void {
+    if (name === 'rPh') this.#isPhonetic = false
+    else if (name === 'v' || name === 't') this.#isOpen = false
+  }
 
   add (text: string): void {
     if (!this.#isOpen) return
@@ -382,16 +390,11 @@ async function readSharedStrings (parts: WorkbookParts): Promise<readonly string
   const strings: string[] = []
   const text = new CellText()
   let characters = 0
-  let isPhonetic = false
   await readXml(parts, SHARED_STRINGS, {
-    open: ({ name }) => {
-      if (name === 'rPh') isPhonetic = true
-      if (name === 't' && !isPhonetic) text.start()
-    },
+    open: ({ name }) => text.open(name),
     text: piece => text.add(piece),
     close: name => {
-      text.stop()
-      if (name === 'rPh') isPhonetic = false
+      text.close(name)
       if (name !== 'si') return
       const whole = unescaped(text.take())
       characters += whole.length
@@ -427,14 +430,13 @@ async function readRows (
   await readXml(parts, path, {
     isDone: () => added >= facts.maxRows,
     open: ({ name, attributes }) => {
+      text.open(name)
       if (name === 'c') {
         column = parseColumn(attributes['r']) ?? column + 1
         if (column >= MAX_SHEET_COLUMNS) throw workbookError(DAMAGED)
         kind = attributes['t'] ?? 'n'
         style = Number(attributes['s'] ?? 0)
-      } else if (name === 'v' || name === 't') text.start()
-      else if (name === 'rPh') kind = 'phonetic'
-      else if (name === 'row') {
+      } else if (name === 'row') {
         const next = Number(attributes['r'] ?? row + 1)
         if (!(next > row && next <= MAX_ROWS)) throw workbookError(DAMAGED)
         row = next
@@ -444,8 +446,8 @@ async function readRows (
     },
     text: piece => text.add(piece),
     close: name => {
-      if (name === 'v' || name === 't') text.stop()
-      else if (name === 'c') {
+      text.close(name)
+      if (name === 'c') {
         const shown = shownText(text.take(), kind, facts.formats[style], facts)
         if (shown === '') return
         while (cells.length < column) cells.push('')

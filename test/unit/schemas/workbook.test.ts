@@ -73,6 +73,9 @@ describe('a workbook', () => {
   it.each<[string, string, readonly string[]]>([
     ['shared texts in runs, without phonetic hints', '<row r="1"><c t="s"><v>0</v></c></row>',
       ['+12127']],
+    ['a text of its own in runs, without phonetic hints', '<row r="1"><c t="inlineStr"><is>' +
+      '<r><t>+1</t></r><r><t>2127</t></r><rPh sb="0" eb="1"><t>&#12450;</t></rPh></is></c></row>',
+    ['+12127']],
     ['a shared text twice', '<row><c t="s"><v>1</v></c><c t="s"><v>1</v></c></row>', ['a', 'a']],
     ['escaped characters', rowOf(1, 'a_x0009_b_x005F_x0041_'), ['a\tb_x0041_']],
     ['entities and CDATA', rowOf(1, '&amp;&#43;<![CDATA[<b>]]>'), ['&+<b>']],
