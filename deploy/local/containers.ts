@@ -33,7 +33,11 @@ export async function startContainers (say: Say): Promise<Running> {
   const failed = starting.find((outcome) => outcome.status === 'rejected')
   if (failed) {
     await stop()
-    throw failed.reason
+    const reason = failed.reason instanceof Error ? failed.reason.message : String(failed.reason)
+    throw new Error(`the stack could not be started in containers: ${reason}. Check that a ` +
+      'container engine answers (docker info) and can pull images (docker pull ' +
+      'redis:7.4-alpine), or unset STACK_SOURCE to use the embedded stack',
+    { cause: failed.reason })
   }
   const [kafka, registry, state, cache, clickhouse] = starting
     .map((outcome) => outcome.status === 'fulfilled' ? outcome.value : '')

@@ -74,8 +74,9 @@ export async function installRedis (say: Say): Promise<void> {
   if (await works('redis-server', ['--version'])) return
   if (!await works('apt-get', ['--version']) || process.getuid?.() !== 0) {
     throw new Error('redis-server is missing, and only root can install it here with apt-get. ' +
-      'Install it yourself (for example: sudo apt-get install redis-server), or give the ' +
-      'addresses of a running stack in the environment.')
+      'Install it yourself (for example: sudo apt-get install redis-server), set ' +
+      'STACK_SOURCE=containers if you have a container engine, or give the addresses of a ' +
+      'running stack in the environment.')
   }
   say('installing redis-server with apt-get (once)')
   const install = ['install', '-y', '--no-install-recommends', 'redis-server']

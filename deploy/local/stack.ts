@@ -5,9 +5,7 @@ import { kafkaParts } from './kafka.ts'
 import { openPortBook, type PortBook } from './ports.ts'
 import { redisPart } from './redis.ts'
 import { registryPart } from './registry.ts'
-import {
-  chooseSource, dockerAnswers, startIfPossible, type Addresses, type Source,
-} from './source.ts'
+import { chooseSource, type Addresses, type Source } from './source.ts'
 import { supervise, type Supervised } from './supervise.ts'
 import type { Say } from './parts.ts'
 import type { ProcessSpec } from './process.ts'
@@ -46,8 +44,7 @@ export type StackOptions = {
  */
 export async function startStack (options: StackOptions): Promise<Stack> {
   const access = openAccess(resolve(options.dataDir))
-  const source = options.source ?? await chooseSource(process.env,
-    access === undefined ? dockerAnswers : async () => false)
+  const source = options.source ?? chooseSource(process.env)
   if (access !== undefined && source.kind !== 'embedded') {
     throw new Error(`${options.dataDir} is for an embedded stack with passwords: leave out the ` +
       'addresses and STACK_SOURCE of another one, or give another folder.')
@@ -56,8 +53,8 @@ export async function startStack (options: StackOptions): Promise<Stack> {
   if (source.kind === 'given') return outerStack('given', source.addresses, async () => undefined)
   if (source.kind === 'containers') {
     const { startContainers } = await import('./containers.ts')
-    const started = await startIfPossible({ ...source, say }, () => startContainers(say))
-    if (started !== undefined) return outerStack('containers', started.addresses, started.stop)
+    const started = await startContainers(say)
+    return outerStack('containers', started.addresses, started.stop)
   }
   const dataDir = resolve(options.dataDir)
   const brokers = options.brokers ?? Number(process.env.STACK_BROKERS ?? 1)

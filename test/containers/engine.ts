@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { installOnce, works } from '../../deploy/local/install.ts'
 import type { Say } from '../../deploy/local/parts.ts'
-import { dockerAnswers } from '../../deploy/local/source.ts'
 import { cacheFolder, findOrInstall } from '../support/deploy/tools.ts'
 import { root } from '../support/sources.ts'
 
@@ -45,8 +44,9 @@ export async function findEngine (): Promise<Engine | undefined> {
     run: (command, env = {}) => runProgram(command, { ...process.env, ...env }),
     close: async () => undefined,
   }
-  if (!await dockerAnswers()) return undefined
-  return await found.run(['docker', 'compose', 'version']).then(() => found, () => undefined)
+  return await run('docker', ['info'], { timeout: 5_000 })
+    .then(() => found.run(['docker', 'compose', 'version']))
+    .then(() => found, () => undefined)
 }
 
 /**

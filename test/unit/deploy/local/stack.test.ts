@@ -18,28 +18,21 @@ const given = {
   REDIS_CACHE_URL: 'redis://c',
   CLICKHOUSE_URL: 'http://h',
 }
-const engine = (answers: boolean) => () => Promise.resolve(answers)
 
 describe('source of the stack', () => {
-  it('prefers given addresses, then containers, then the embedded parts', async () => {
-    expect(await chooseSource({ ...given, HOME: 'x' }, engine(true)))
+  it('is given, or else embedded unless it is chosen', () => {
+    expect(chooseSource({ ...given, STACK_SOURCE: 'containers' }))
       .toEqual({ kind: 'given', addresses: given })
-    expect(await chooseSource({}, engine(true))).toEqual({ kind: 'containers', isRequired: false })
-    expect(await chooseSource({}, engine(false))).toEqual({ kind: 'embedded' })
+    expect(chooseSource({ HOME: 'x' })).toEqual({ kind: 'embedded' })
+    expect(chooseSource({ STACK_SOURCE: 'embedded' })).toEqual({ kind: 'embedded' })
+    expect(chooseSource({ STACK_SOURCE: 'containers' })).toEqual({ kind: 'containers' })
+    expect(() => chooseSource({ STACK_SOURCE: 'cloud' }))
+      .toThrow('STACK_SOURCE is "cloud"; it can be containers or embedded')
   })
 
-  it('can be chosen by hand', async () => {
-    expect(await chooseSource({ STACK_SOURCE: 'embedded' }, engine(true)))
-      .toEqual({ kind: 'embedded' })
-    expect(await chooseSource({ STACK_SOURCE: 'containers' }, engine(false)))
-      .toEqual({ kind: 'containers', isRequired: true })
-    await expect(chooseSource({ STACK_SOURCE: 'cloud' }, engine(true)))
-      .rejects.toThrow('STACK_SOURCE is "cloud"; it can be containers or embedded')
-  })
-
-  it('never mixes given addresses with parts of its own', async () => {
+  it('never mixes given addresses with parts of its own', () => {
     const some = { KAFKA_BROKERS: 'a:1', CLICKHOUSE_URL: 'http://h', REDIS_STATE_URL: '' }
-    await expect(chooseSource(some, engine(true))).rejects.toThrow(
+    expect(() => chooseSource(some)).toThrow(
       'not SCHEMA_REGISTRY_URL, REDIS_STATE_URL, REDIS_CACHE_URL. Give all five, or none')
   })
 })
