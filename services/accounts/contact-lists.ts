@@ -379,10 +379,10 @@ export class ContactLists {
     const entries = await parseEntries(changes, orgId)
     const wanted = new Map(entries.map((entry, index) =>
       [entryName(entry), { entry, action: changes[index]?.action ?? 'remove' }] as const))
-    const added = [...wanted.values()].filter(({ action }) => action !== 'remove')
-    if (added.length > 0) await this.#checkRoom(orgId, added.length)
+    const added = [...wanted].filter(([, { action }]) => action !== 'remove')
+    if (added.length > 0) await this.#checkRoom(orgId, added.map(([name]) => name))
     await this.#countChanges(orgId, wanted.size)
-    const shapes = added.map(({ entry }) => entry.shape)
+    const shapes = added.map(([, { entry }]) => entry.shape)
     const lists = await this.#widen(orgId, shapes)
     if (lists === undefined) return
     for (const action of [...LIST_ACTIONS, 'remove'] as const) {
@@ -429,10 +429,11 @@ export class ContactLists {
   async find (
     orgId: string, contacts: readonly string[]
   ): Promise<readonly (ListAction | undefined)[] | undefined> {
-    return await this.#find(orgId, () => contacts.map(contact => {
+    return await this.#find(orgId, lists => contacts.map(contact => {
       const at = contact.lastIndexOf('@')
-      if (at < 0) return { shape: 'number', value: contact }
-      return { shape: 'address', value: joinAddress(contact.slice(0, at), contact.slice(at + 1)) }
+      if (at < 0) return namesFor({ shape: 'number', value: contact }, lists)
+      const address = joinAddress(contact.slice(0, at), contact.slice(at + 1))
+      return namesFor({ shape: 'address', value: address }, lists)
     }))
   }
 
@@ -446,8 +447,8 @@ export class ContactLists {
   async findMailServers (
     orgId: string, hosts: readonly string[]
   ): Promise<readonly (ListAction | undefined)[] | undefined> {
-    return await this.#find(orgId, () =>
-      hosts.map(value => ({ shape: `mx:${labelsIn(value)}`, value })))
+    return await this.#find(orgId, lists =>
+      hosts.map(value => namesFor({ shape: `mx:${labelsIn(value)}`, value }, lists)))
   }
 
   /**
@@ -458,16 +459,17 @@ export class ContactLists {
     orgId: string, texts: readonly string[]
   ): Promise<readonly (ListAction | undefined)[]> {
     const entries = await parseEntries(texts.map(text => ({ text })), orgId)
-    return await this.#find(orgId, () => entries) ?? []
+    return await this.#find(orgId, lists => entries.map(entry => namesFor(entry, lists))) ?? []
   }
 
+  /** What is wanted for contacts, each of which has the names of entries about it. */
   async #find (
-    orgId: string, readEntries: () => readonly Entry[]
+    orgId: string, readNames: (lists: Lists) => readonly (readonly string[])[]
   ): Promise<readonly (ListAction | undefined)[] | undefined> {
     for (;;) {
       const { run, lists } = await this.#read(orgId)
       if (lists === undefined) return undefined
-      const candidates = readEntries().map(entry => namesFor(entry, lists))
+      const candidates = readNames(lists)
       const actions = await this.#actions(orgId, lists, new Set(candidates.flat()))
       // A later run may have lost entries, until the topic restored them.
       if (await this.#records.currentRun(recordName(orgId)) !== run) {
@@ -536,11 +538,15 @@ export class ContactLists {
     }
   }
 
-  async #checkRoom (orgId: string, entries: number): Promise<void> {
+  async #checkRoom (orgId: string, names: readonly string[]): Promise<void> {
     const { allow, block, suppress } = await this.count(orgId)
     const before = allow + block + suppress
-    if (before + entries <= this.#maxEntries) return
-    throw new ListsFullError(`The lists have ${before} entries, and ${entries} more would exceed ` +
+    if (before + names.length <= this.#maxEntries) return
+    // A change that is repeated, as after a 503, has its entries already.
+    const actions = await this.#find(orgId, () => names.map(name => [name]))
+    const added = names.filter((_, index) => actions?.[index] === undefined).length
+    if (before + added <= this.#maxEntries) return
+    throw new ListsFullError(`The lists have ${before} entries, and ${added} more would exceed ` +
       `${this.#maxEntries}. Remove entries that you no longer need.`)
   }
 

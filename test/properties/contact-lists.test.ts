@@ -151,6 +151,18 @@ it('full lists take no further entry', async () => {
   await expect(lists(3).change(ORG, changesOf(['c.example', 'd.example'], 'block')))
     .rejects.toThrow(ListsFullError)
   expect(await lists().find(ORG, ['x@c.example'])).toEqual([undefined])
+  await expect(lists(1).change('org_new', changesOf(['c.example', 'd.example'], 'block')))
+    .rejects.toThrow(ListsFullError)
+})
+
+it('full lists take again what they have, and count what is new', async () => {
+  await change(['a.example', 'b.example', 'jane@c.example'], 'block')
+  // 24 hours later.
+  await redis.del(await redis.keys('*lists:changed:*'))
+  expect(await change(['b.example', 'jane@c.example'], 'allow', { maxEntries: 3 })).toBe(3)
+  // A contact that an entry covers is an entry of its own.
+  await expect(lists(3).change(ORG, changesOf(['a.example', 'x@b.example'], 'block')))
+    .rejects.toThrow('The lists have 3 entries, and 1 more would exceed 3.')
 })
 
 it('as many entries as there may be are changed in 24 hours', async () => {
