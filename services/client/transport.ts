@@ -32,6 +32,8 @@ const RETRIES = 5
 const TIMEOUT_MS = 60_000
 const FIRST_BACKOFF_MS = 200
 const MAX_BACKOFF_MS = 10_000
+/** A caller decides about longer waits: the limit of changes of contact lists may ask for a day. */
+const MAX_RETRY_AFTER_MS = 60_000
 
 /** Statuses of a temporary failure without any effect. */
 const REJECTED = [408, 429, 503]
@@ -43,7 +45,7 @@ const TEMPORARY = [...REJECTED, 502, 504]
  * every other one, and `ConnectionError` or `TimeoutError` without a response. Throws TypeError for
  * a base URL with a password. Retries temporary failures: waits at least `Retry-After` plus a
  * random part of a backoff that doubles with each attempt (full jitter), so that clients do not
- * retry in step.
+ * retry in step. Throws a refusal that asks for more than a minute.
  */
 export function createTransport (options: TransportOptions): Transport {
   const { retries = RETRIES, pause = delay, random = Math.random } = options
@@ -62,6 +64,7 @@ export function createTransport (options: TransportOptions): Transport {
       } catch (error) {
         if (attempt >= retries || !isRetriable(error, call)) throw error
         const retryAfterMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1_000 : 0
+        if (retryAfterMs > MAX_RETRY_AFTER_MS) throw error
         const backoffMs = random() * Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS)
         await pause(retryAfterMs + backoffMs)
       }

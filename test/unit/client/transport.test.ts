@@ -145,6 +145,14 @@ describe('the wait between two attempts of a request', () => {
     const { waits } = await exchange([refusal(429, { 'retry-after': '7' })], {}, { retries: 2 })
     expect(waits).toEqual([7_100, 7_200])
   })
+
+  it('is at most a minute: a refusal that asks for more is thrown', async () => {
+    const minute = await exchange([refusal(429, { 'retry-after': '60' }), success])
+    expect(minute.waits).toEqual([60_100])
+    const { sent, waits, outcome } = await exchange([refusal(429, { 'retry-after': '61' })])
+    expect([sent.length, waits]).toEqual([1, []])
+    expect(outcome).toMatchObject({ status: 429, retryAfterSeconds: 61 })
+  })
 })
 
 it('an error response of a proxy is reported with the beginning of its body', () => {
