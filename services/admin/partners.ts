@@ -78,13 +78,13 @@ export const createPartner: Task = async (deps, options) => {
   }
   const partitions = parsePartitions(options['partitions'])
   const pricesMicros = parsePrices(prices)
+  const mode = parseMode(options)
   if (await deps.partners.find(name) !== undefined) throw nameTaken(name)
   const trial = options['trial'] !== undefined
   const rules = accessRules(name, principal)
   const rulesOfPartner = await deps.createPartnerTopics({
     topics: partnerTopics(name, partitions), rules, trial,
   })
-  const mode = parseMode(options)
   const random = options['random'] !== undefined
   const created = await deps.partners.create({
     name, orgId, mode, pricesMicros, partitions, random,

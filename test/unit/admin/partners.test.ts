@@ -111,7 +111,9 @@ it.each<readonly [command: string, options: Options, message: string]>([
   await create()
   await run('partner revoke', { name: 'acme' })
   const before = await deps.partners.list()
+  created = []
   await expect(command === 'create' ? create(options) : run(`partner ${command}`, options))
     .rejects.toThrow(message)
   expect(await deps.partners.list()).toEqual(before)
+  expect(created).toEqual([])
 })
