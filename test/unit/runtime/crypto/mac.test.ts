@@ -44,6 +44,15 @@ describe('a message of a service', () => {
     expect(() => createMessageMac({ ...keysOf(1), MESSAGE_KEY_ACTIVE: '2' })).toThrow(
       'MESSAGE_KEYS has no key "2", which MESSAGE_KEY_ACTIVE names')
   })
+
+  it('is authentic whatever the id of the key is', () => {
+    const id = '2026-11-30T10:00Z'
+    const dated = createMessageMac({
+      MESSAGE_KEYS: { ...keysOf(1).MESSAGE_KEYS, [id]: Buffer.alloc(32, 2).toString('base64') },
+      MESSAGE_KEY_ACTIVE: id,
+    })
+    expect(dated.isAuthentic(received(dated.sign(sent)))).toBe(true)
+  })
 })
 
 describe('a message is forged', () => {
