@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { type MessageKeySettings, deriveSubkeys } from '../runtime/crypto/mac.ts'
+import { type MessageKeySettings, deriveSubkey } from '../runtime/crypto/mac.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { ERASED_FIELD, type OrganizationKeys } from './organization-keys.ts'
@@ -281,11 +281,12 @@ type PersonIndex = ReturnType<typeof createPersonIndex>
 /**
  * Finds people by digests. The topic `accounts` keeps them when an organization is erased, and a
  * plain hash of an address could be guessed, so they are HMACs with a key derived from a message
- * key: from the oldest one when stored, from each one when searched, because a new key may have an
- * id that sorts before the others.
+ * key: from that whose id sorts first when stored, from each one when searched, because a new key
+ * may have an id that sorts before the others.
  */
 function createPersonIndex (messageKeys: MessageKeySettings['MESSAGE_KEYS']) {
-  const keys = deriveSubkeys(messageKeys, 'people')
+  const keys = Object.keys(messageKeys).sort().map(id =>
+    deriveSubkey(messageKeys[id] ?? '', 'people'))
   const computeDigests = (...parts: readonly string[]) => keys.map(key =>
     createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex'))
   const ofAddress = (email: string) => computeDigests('address', email)

@@ -8,7 +8,7 @@ import {
   stateKeys,
 } from '../runtime/platform/config.ts'
 import { connectionFields } from '../runtime/platform/http-server.ts'
-import { deriveSubkeys } from '../runtime/crypto/mac.ts'
+import { deriveSubkey } from '../runtime/crypto/mac.ts'
 import { limitFields } from './limits/limiter.ts'
 import { tlsFields } from './tls.ts'
 
@@ -108,6 +108,7 @@ export type Settings = ReturnType<typeof toSettings>
 
 /** Derives the settings of the REST API from the configuration. */
 export function toSettings (config: Config) {
+  const { MESSAGE_KEYS: messageKeys, MESSAGE_KEY_ACTIVE: active } = config
   return {
     checks: listChecks(config),
     prices: readPrices(config.PRICES),
@@ -122,8 +123,9 @@ export function toSettings (config: Config) {
     maxWebhookEndpoints: config.MAX_WEBHOOK_ENDPOINTS,
     /** Addresses or networks whose X-Forwarded-Proto is trusted. */
     trustedProxies: config.TRUSTED_PROXIES,
-    // The same after a rotation, so that a retry stays the same request.
-    fingerprintKey: deriveSubkeys(config.MESSAGE_KEYS, 'fingerprint')[0],
+    /** By message key: the active one, which every process has, and then all others. */
+    fingerprintKeys: [active, ...Object.keys(messageKeys).filter(id => id !== active)]
+      .map(id => deriveSubkey(messageKeys[id] ?? '', 'fingerprint')),
     bodyBudgetBytes: config.BODY_BUDGET_BYTES,
     bodyThroughput: {
       graceMs: config.BODY_GRACE_MS,

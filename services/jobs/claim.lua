@@ -1,9 +1,10 @@
 -- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- Binds an idempotency key to a job id.
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days.
--- ARGV: the JSON of job, idempotencyKey or '', fingerprint, acceptWithinMs, quoteOnly (1 for a
--- quote, whose claim never becomes a job, or 0), owner (id of the claiming process) or '', apiKey
--- (its id) or '', endWithinMs (of a job with a deadline); the wrapped data key of the job.
+-- ARGV: the JSON of job, idempotencyKey or '', fingerprint, otherFingerprints (by other message
+-- keys), acceptWithinMs, quoteOnly (1 for a quote, whose claim never becomes a job, or 0), owner (id
+-- of the claiming process) or '', apiKey (its id) or '', endWithinMs (of a job with a deadline); the
+-- wrapped data key of the job.
 local args, wrapped_key = cjson.decode(ARGV[1]), ARGV[2]
 local guard = guard_of(KEYS[1])
 if guard.locked then
@@ -13,6 +14,17 @@ local job, key, fingerprint = args.job, args.idempotencyKey, args.fingerprint
 local now = now_ms()
 local accept_by = text(now + whole_number(args.acceptWithinMs, 'the time to accept within, in ms'))
 local idempotency_keys = { KEYS[4], KEYS[5] }
+
+-- Whether a binding is of this request, by whichever message key its fingerprint is.
+local function is_of_request(binding, other)
+  local bound = bound_request(binding)
+  for _, otherFingerprint in ipairs(args.otherFingerprints or {}) do
+    if bound == request_of(other, otherFingerprint) then
+      return true
+    end
+  end
+  return bound == request_of(other, fingerprint)
+end
 
 -- The answer for a key that is bound already; nil if this claim takes it over.
 local function answer_of(binding)
@@ -27,7 +39,7 @@ local function answer_of(binding)
   -- The record of a claim outlives the binding; the record of an accepted job expires before it.
   local accepted = held[4] or not held[1]
   if accepted or now < tonumber(held[1]) then
-    if bound_request(binding) ~= request_of(other, fingerprint) then
+    if not is_of_request(binding, other) then
       return { 'reused' }
     end
     return { 'same', other, held[1] or '0', not accepted and held[3] or '' }

@@ -169,8 +169,9 @@ export type ClaimRequest = {
   readonly job: string
   /** Empty when the request has none. */
   readonly idempotencyKey: string
-  /** HMAC of the canonical body. */
+  /** See `Submission`: the first is bound, and a key that any of them is bound to is the same. */
   readonly fingerprint: string
+  readonly otherFingerprints?: readonly string[] | undefined
   readonly acceptWithinMs: number
   /** The data key of the job, wrapped by the key ring. */
   readonly wrappedKey: Buffer

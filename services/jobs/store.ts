@@ -51,12 +51,14 @@ function createRequestSteps (redis: RedisClient, scripts: Scripts) {
      * key of the job.
      */
     claim: async (tenant: string, request: ClaimRequest): Promise<IdempotencyClaim> => {
-      const { job, idempotencyKey, fingerprint, acceptWithinMs, wrappedKey } = request
+      const { job, idempotencyKey, fingerprint, otherFingerprints = [] } = request
+      const { acceptWithinMs, wrappedKey } = request
       const { quoteOnly = false, owner = '', apiKey = '', endWithinMs } = request
       const args = namedArguments({
         job,
         idempotencyKey,
         fingerprint,
+        otherFingerprints,
         acceptWithinMs,
         quoteOnly: quoteOnly ? 1 : 0,
         owner,

@@ -43,8 +43,10 @@ export type Submission = JobHeader & {
   readonly deadlineSeconds?: number
   /** Empty when the request has none. */
   readonly idempotencyKey: string
-  /** HMAC of the canonical body. */
+  /** HMAC of the canonical body by the active message key. */
   readonly fingerprint: string
+  /** The same by the other message keys, one of which was active when an earlier request came. */
+  readonly otherFingerprints?: readonly string[]
   /**
    * What the sender gave with each input, kept with its row: the reference of a feed contact, the
    * line of a file, or the id of an input of JSON.
@@ -104,7 +106,8 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
   const { clock, outcomes, acceptWithinMs } = options
   return {
     submit: async (submission) => {
-      const { tenant, idempotencyKey, fingerprint, apiKey = '', deadlineSeconds } = submission
+      const { tenant, idempotencyKey, fingerprint, otherFingerprints } = submission
+      const { apiKey = '', deadlineSeconds } = submission
       const job = newJobId(clock.now())
       const dataKey = await newDataKey(options, tenant, job)
       const { wrapped: wrappedKey } = dataKey
@@ -112,6 +115,7 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
         job,
         idempotencyKey,
         fingerprint,
+        otherFingerprints,
         acceptWithinMs,
         apiKey,
         wrappedKey,

@@ -139,6 +139,17 @@ describe('an idempotency key', () => {
     expect(await store.claim(tenant, claim('job_2', 'other'))).toEqual({ kind: 'reused' })
   })
 
+  it('is that of the same request by any of its fingerprints, as after a rotation', async () => {
+    const tenant = await fundedTenant()
+    const before = { ...claim('job_1', 'a1'), otherFingerprints: ['b2'] }
+    expect((await store.claim(tenant, before)).kind).toBe('new')
+    expect(await bindingOf(redis, tenant, 'key')).toMatchObject({ fingerprint: 'a1' })
+    const after = { ...claim('job_2', 'b2'), otherFingerprints: ['c3', 'a1'] }
+    expect(await store.claim(tenant, after)).toMatchObject({ kind: 'same', job: 'job_1' })
+    expect(await store.claim(tenant, { ...after, otherFingerprints: ['c3'] }))
+      .toEqual({ kind: 'reused' })
+  })
+
   it('stays bound to a closed job that Redis has forgotten, whatever comes late', async () => {
     const tenant = await fundedTenant()
     await store.claim(tenant, claim('job_1'))

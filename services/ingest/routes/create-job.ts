@@ -226,11 +226,13 @@ function readSubmission (request: FastifyRequest, settings: Settings): Submissio
   const job = readJob(request.body as CreateJobBody, settings, mode)
   const refusal = sandboxRefusal(job, mode, settings)
   if (refusal !== undefined) throw new ApiException(refusal)
+  const [fingerprint = '', ...otherFingerprints] = fingerprints(job, settings.fingerprintKeys)
   return {
     ...job,
     tenant,
     idempotencyKey: '',
-    fingerprint: fingerprint(job, settings.fingerprintKey),
+    fingerprint,
+    otherFingerprints,
     apiKey: keyId,
   }
 }
@@ -341,9 +343,9 @@ const PIECE_ROWS = 1_000
  * Identifies a request for its Idempotency-Key: 16 bytes of HMAC-SHA256, in hex, over the request
  * as canonical JSON with defaults. The order of fields and labels does not matter, the order of
  * inputs does. Without ids it is that of the inputs alone. An HMAC, because a plain digest would
- * allow guessing contacts.
+ * allow guessing contacts; by each of these keys.
  */
-function fingerprint (request: JobRequest, key: KeyObject): string {
+function fingerprints (request: JobRequest, keys: readonly KeyObject[]): readonly string[] {
   const metadata = Object.entries(request.metadata).sort(([a], [b]) => (a < b ? -1 : 1))
   const options = [
     'v1', request.service, request.country, request.forceFresh, request.webhookUrl, metadata,
@@ -351,10 +353,12 @@ function fingerprint (request: JobRequest, key: KeyObject): string {
     ...request.deadlineSeconds === undefined ? [] : [request.deadlineSeconds],
     ...request.options === undefined ? [] : [request.options],
   ]
-  const hmac = createHmac('sha256', key).update(JSON.stringify(options))
-  updateWithList(hmac, request.inputs)
-  if (request.references !== undefined) updateWithList(hmac, request.references)
-  return hmac.digest('hex').slice(0, 32)
+  return keys.map(key => {
+    const hmac = createHmac('sha256', key).update(JSON.stringify(options))
+    updateWithList(hmac, request.inputs)
+    if (request.references !== undefined) updateWithList(hmac, request.references)
+    return hmac.digest('hex').slice(0, 32)
+  })
 }
 
 /** In pieces: the text of a whole body would need its size in memory again. */

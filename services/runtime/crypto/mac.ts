@@ -54,21 +54,8 @@ export function createMac (
   }
 }
 
-/**
- * The keys for a purpose that are derived from the message keys, in the order of their ids. Message
- * keys are never removed, so the first one, of the oldest message key, stays the same.
- * @throws TypeError without any message key.
- */
-export function deriveSubkeys (
-  messageKeys: MessageKeySettings['MESSAGE_KEYS'], purpose: string
-): readonly [KeyObject, ...KeyObject[]] {
-  const [oldest, ...others] = Object.keys(messageKeys).sort().map(id =>
-    deriveSubkey(messageKeys[id] ?? '', purpose))
-  if (oldest === undefined) throw new TypeError('MESSAGE_KEYS has no key: add one')
-  return [oldest, ...others]
-}
-
-function deriveSubkey (secret: string, purpose: string): KeyObject {
+/** The key for a purpose that is derived from a message key. */
+export function deriveSubkey (secret: string, purpose: string): KeyObject {
   return createSecretKey(Buffer.from(
     hkdfSync('sha256', Buffer.from(secret, 'base64'), '', purpose, 32)))
 }

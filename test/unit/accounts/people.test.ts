@@ -207,7 +207,7 @@ it('the index of people ' +
     const rotated = peopleWith({ 5: keyOf(5), [id]: keyOf(7) })
     expect(await rotated.membershipsOf(ann)).toMatchObject([{ orgId }])
   }
-  // Stored by the oldest key, wherever its id sorts.
+  // Stored by the key whose id sorts first.
   await peopleWith({ 5: keyOf(5), 6: keyOf(7) })
     .add(otherId, { email: ann.email, role: 'owner', createdBy: '' })
   expect(await indexed(otherId)).toEqual([stored])

@@ -187,7 +187,7 @@ export const settings: Settings = {
   webhooks: { allowHttp: false, allowLoopback: false, ports: [] },
   maxWebhookEndpoints: 2,
   trustedProxies: ['10.0.0.0/8'],
-  fingerprintKey: createSecretKey(Buffer.alloc(32, 7)),
+  fingerprintKeys: [createSecretKey(Buffer.alloc(32, 7))],
   bodyBudgetBytes: 1_000_000,
   bodyThroughput: { graceMs: 5_000, bytesPerSecond: 16_384, completeWithinMs: 60_000 },
   retentionMs: 90 * 86_400_000,

@@ -28,6 +28,7 @@ const submission: Submission = {
   webhookUrl: '',
   idempotencyKey: 'key',
   fingerprint: 'print',
+  otherFingerprints: ['older'],
 }
 
 type Parts = Partial<Pick<SubmitterOptions, 'liveness' | 'partitionsOf' | 'chunkRows'>> & {
@@ -40,12 +41,14 @@ type Parts = Partial<Pick<SubmitterOptions, 'liveness' | 'partitionsOf' | 'chunk
 
 function setUp ({ claim, outcome, emit, createKey, refuse, ...options }: Parts = {}) {
   const claims: unknown[] = []
+  const fingerprints: (readonly string[])[] = []
   const emitted: Emission[] = []
   const refused: string[] = []
   const signals: (AbortSignal | undefined)[] = []
   const submitter = createSubmitter({
     store: {
-      claim: async (_tenant, { owner, endWithinMs }) => {
+      claim: async (_tenant, { owner, endWithinMs, fingerprint, otherFingerprints = [] }) => {
+        fingerprints.push([fingerprint, ...otherFingerprints])
         claims.push(endWithinMs ?? owner)
         const made = { kind: 'new', nowMs: 1_000, acceptByMs: 26_000 } as const
         return claims.length === 1 ? claim ?? made : made
@@ -72,7 +75,7 @@ function setUp ({ claim, outcome, emit, createKey, refuse, ...options }: Parts =
   })
   const rowsSent = () => emitted.filter((emission): emission is Emission<'rows.submitted'> =>
     emission.topic === 'rows.submitted')
-  return { submitter, emitted, rowsSent, refused, signals, claims }
+  return { submitter, emitted, rowsSent, refused, signals, claims, fingerprints }
 }
 
 /** What is awaited never comes. */
@@ -80,10 +83,10 @@ const never = () => new Promise<never>(() => {})
 
 describe('a submission', () => {
   it('sends the key and the chunks, and answers with the job', async () => {
-    const { submitter, emitted, claims } = setUp()
+    const { submitter, emitted, claims, fingerprints } = setUp()
     expect(await submitter.submit({ ...submission, deadlineSeconds: 60 }))
       .toEqual({ kind: 'accepted', job, replayed: false })
-    expect(claims).toEqual([60_000])
+    expect([claims, fingerprints]).toEqual([[60_000], [['print', 'older']]])
     expect(emitted.map(({ topic }) => topic)).toEqual(['job.keys', 'rows.submitted'])
     const [keys, rows] = emitted as [Emission<'job.keys'>, Emission<'rows.submitted'>]
     const { job: id, header, ...envelope } = rows.value

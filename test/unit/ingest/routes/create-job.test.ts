@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { ingestConfig, toSettings } from '../../../../services/ingest/config.ts'
 import type { Refusal } from '../../../../services/jobs/job.ts'
@@ -93,22 +93,39 @@ describe('the fingerprint of a request', () => {
     const inputs = Array.from({ length: 2_001 }, (_, row) => `"${row}"`)
     const options = ['v1', good.service, '', false, '', [['a', '1'], ['b', '2']]]
     const text = JSON.stringify(options) + JSON.stringify(inputs)
-    const expected = createHmac('sha256', settings.fingerprintKey).update(text).digest('hex')
+    const expected = createHmac('sha256', settings.fingerprintKeys[0]!).update(text).digest('hex')
     expect(await fingerprint({ inputs })).toBe(expected.slice(0, 32))
   })
 
-  it('depends on the oldest message key', () => {
+  it('is by the active message key first, and by all others wherever their ids sort', () => {
     const secretOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
-    const keyOf = (keys: object) => toSettings(loadConfig(ingestConfig, {
-      ...STAGE_ENVIRONMENT,
-      CACHE_SECRET_ACTIVE: '1',
-      MESSAGE_KEYS: JSON.stringify(keys),
-      MESSAGE_KEY_ACTIVE: '2',
-    })).fingerprintKey
-    const old = keyOf({ 2: secretOf(2), 1: secretOf(1) })
-    expect(keyOf({ 1: secretOf(1), 2: secretOf(3) }).equals(old)).toBe(true)
-    expect(keyOf({ 2: secretOf(1) }).equals(old)).toBe(true)
-    expect(keyOf({ 2: secretOf(2) }).equals(old)).toBe(false)
+    const keysOf = (active: string, ...bytes: readonly number[]) =>
+      toSettings(loadConfig(ingestConfig, {
+        ...STAGE_ENVIRONMENT,
+        CACHE_SECRET_ACTIVE: '1',
+        MESSAGE_KEYS: JSON.stringify(Object.fromEntries(bytes.map(byte => [byte, secretOf(byte)]))),
+        MESSAGE_KEY_ACTIVE: active,
+      })).fingerprintKeys.map(key => key.export().toString('hex'))
+    const [nine] = keysOf('9', 9)
+    const [ten] = keysOf('10', 10)
+    expect(ten).not.toBe(nine)
+    expect(keysOf('9', 9, 10)).toEqual([nine, ten])
+    expect(keysOf('10', 9, 10)).toEqual([ten, nine])
+  })
+
+  it('is computed by each message key', async () => {
+    const [first, second] = [7, 8].map(byte => createSecretKey(Buffer.alloc(32, byte)))
+    const submitted = async (...fingerprintKeys: KeyObject[]) => {
+      const { calls, post } = application({}, { fingerprintKeys })
+      await post(good)
+      return calls.submissions[0]
+    }
+    const rotated = await submitted(second!, first!)
+    expect(rotated).toMatchObject({
+      fingerprint: (await submitted(second!))?.fingerprint,
+      otherFingerprints: [(await submitted(first!))?.fingerprint],
+    })
+    expect(rotated?.otherFingerprints).not.toContain(rotated?.fingerprint)
   })
 })
 
