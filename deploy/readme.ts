@@ -5,6 +5,8 @@ import { SUPPORT, type Support } from '../services/cache/evidence.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
 import { SANDBOX_REFUSALS } from '../services/ingest/routes/create-job.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
+import type { AdminCommand } from '../services/admin/command-line.ts'
+import { createAdminProgram } from '../services/admin/program.ts'
 import { listAccessRules, type AccessRule } from '../services/runtime/kafka/admin.ts'
 import {
   KEY_CLASSES, PROCESS_KEYS, STAGES, topology, type StageName,
@@ -179,11 +181,27 @@ function renderKeyClasses (): string {
   return [...tableHead(['process', ...KEY_CLASSES]), ...rows].join('\n')
 }
 
+/** The commands of operators by group: their words, what they do, and what is recorded of them. */
+function renderCommands (): string {
+  const describe = (command: AdminCommand): readonly string[] => {
+    const commands = command.commands as readonly AdminCommand[]
+    if (commands.length > 0) return commands.flatMap(describe)
+    const recorded = command.recording === null ? '-' : 'yes'
+    return [tableRow([`\`${command.words}\``, command.description(), recorded])]
+  }
+  const commands = createAdminProgram().commands as readonly AdminCommand[]
+  const groups = Map.groupBy(commands, command => command.helpGroup())
+  return [...groups].map(([group, some]) => [
+    ...tableHead([group.replace(':', ''), 'does', 'in the access log']), ...some.flatMap(describe),
+  ].join('\n')).join('\n\n')
+}
+
 /** All pages with generated sections and the picture of the pipeline, up to date. */
 async function renderDocuments (): Promise<ReadonlyMap<URL, string>> {
   const [head = [], ...permissions] = roleTable()
   const parts = {
     architecture: { drawing: renderDrawing(), topics: renderTopics() },
+    commands: { operators: renderCommands() },
     configuration: { configuration: await renderConfiguration() },
     people: {
       roles: [...tableHead(head), ...permissions.map(tableRow)].join('\n'),
