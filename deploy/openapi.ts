@@ -16,7 +16,7 @@ function readOperations (text: string): ReadonlyMap<string, string> {
     .map(([method, { summary = '' }]) => [`${method.toUpperCase()} ${path}`, summary])))
 }
 
-const source = await openapiSource()
+const source = openapiSource()
 const before = readOperations(read(DOCUMENT))
 const today = new Date().toISOString().slice(0, 10)
 // An entry may be reworded: it is written once, when its operation is new in the document.

@@ -1,5 +1,4 @@
-import swagger from '@fastify/swagger'
-import Fastify, { type FastifySchema, type RouteOptions } from 'fastify'
+import type { RouteOptions } from 'fastify'
 import { ENTRY_KINDS } from '../../schemas/api/contact-lists.ts'
 import {
   BalanceEventSchema, EVENT_TYPES, type EventBody, type EventType, JobEventSchema,
@@ -7,7 +6,7 @@ import {
 import { FileOptionsSchema, PreviewOptionsSchema, WORKBOOK_TYPE } from '../../schemas/api/file.ts'
 import { EXAMPLE_JOBS } from '../../schemas/api/job.ts'
 import { API_VERSION } from '../../schemas/api/parts.ts'
-import { scopesThatAllow } from '../accounts/api-keys.ts'
+import { type Scope, scopesThatAllow } from '../accounts/api-keys.ts'
 import { describeError, errorBody, type ErrorCode, ERRORS, httpStatus } from './errors.ts'
 import { SANDBOX_REFUSALS } from './routes/create-job.ts'
 import { deriveEventId } from '../webhooks/event.ts'
@@ -172,67 +171,38 @@ const ERROR_TABLE = [
   '',
 ].join('\n')
 
-/**
- * Describes routes as OpenAPI 3.1. Registers them with a separate application that never listens,
- * so that the document always matches the routes.
- */
-export async function describeRoutes (
-  routes: readonly RouteOptions[]
-): Promise<OpenApiDocument> {
-  const app = Fastify({ exposeHeadRoutes: false })
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: {
-        title: 'Verification Jobs',
-        version: API_VERSION,
-        description: `${INTRODUCTION}${ERROR_TABLE}`,
-      },
-      servers: [{ url: '/', description: 'This service.' }],
-      tags: [...TAGS],
-      components: {
-        securitySchemes: {
-          apiKey: { type: 'http', scheme: 'bearer', description: 'An API key of the workspace.' },
-        },
-      },
+/** Describes routes as OpenAPI 3.1. */
+export function describeRoutes (routes: readonly RouteOptions[]): OpenApiDocument {
+  const byPath = Map.groupBy(routes, ({ url }) => url.replaceAll(/:(\w+)/g, '{$1}'))
+  const places = [...byPath].flatMap(([path, some]) => some.map(route => ({ path, route })))
+  const faults = (Object.keys(ERRORS) as ErrorCode[]).map(code =>
+    [code, { value: errorBody({ code, ...describeError(code).example }, REQUEST_ID) }] as const)
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Verification Jobs',
+      version: API_VERSION,
+      description: `${INTRODUCTION}${ERROR_TABLE}`,
     },
-    transform: ({ schema, url, route }) => ({ schema: describedSchema(schema, route), url }),
-  })
-  for (const route of routes) app.route(route)
-  await app.ready()
-  const webhooks: Paths =
-    Object.fromEntries(EVENT_TYPES.map(type => [type, { post: buildOperation(type) }]))
-  const described = { ...app.swagger(), webhooks }
-  await app.close()
-  // Drops the properties of schemas that are not JSON.
-  const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
-  const completed = withSharedHeaders(withParameterStyles(document))
-  return withLinks(withExamples(completed, routes), routes)
+    components: {
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: 'An API key of the workspace.' },
+      },
+      schemas: {},
+      headers: { ...COMMON_HEADERS, ...LIMIT_HEADERS, ...ANSWER_HEADERS },
+      examples: Object.fromEntries(faults),
+    },
+    paths: mapValues(Object.fromEntries(byPath), (some, path) => Object.fromEntries(
+      some.map(route => [methodName(route), describeOperation({ path, route }, places)]))),
+    servers: [{ url: '/', description: 'This service.' }],
+    tags: TAGS,
+    webhooks: Object.fromEntries(EVENT_TYPES.map(type => [type, { post: describeEvent(type) }])),
+  }
 }
 
 /** The document as JSON, with schemas that have a title in its components. */
 export function openapiText (document: OpenApiDocument, indent = 0): string {
   return `${JSON.stringify(withSharedSchemas(document), null, indent)}\n`
-}
-
-/** The schema of a route for the generator; its responses follow from the route's config. */
-function describedSchema (schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
-  const { scope, headers, deprecation } = route.config ?? {}
-  const scopes = scope === undefined ? [] : [scope].flat()
-  const names = scopes.map(needed =>
-    scopesThatAllow(needed).map(name => `\`${name}\``).join(' or ')).join(' and ')
-  const needs = `Needs the ${scopes.length === 1 ? 'scope' : 'scopes'} ${names}.`
-  const { description } = schema ?? {}
-  return withoutExamples({
-    ...schema,
-    security: scope === undefined ? [] : [{ apiKey: [] }],
-    ...(headers === undefined ? {} : { headers }),
-    ...(deprecation === undefined ? {} : { deprecated: true }),
-    ...(scope === undefined
-      ? {}
-      : { description: description === undefined ? needs : `${description} ${needs}` }),
-    response: buildAnswers(route),
-  })
 }
 
 /** How an operation is called; `client` and the ids are defined in the introduction. */
@@ -246,41 +216,196 @@ export type CallSample = {
   readonly client?: (body: string) => readonly string[]
 }
 
-/** Links each operation whose answer has an id to all others that take it in their path. */
-function withLinks (
-  document: OpenApiDocument, routes: readonly RouteOptions[]
-): OpenApiDocument {
-  const operations = Object.entries(document.paths).flatMap(([path, item]) =>
-    Object.values(item).map(({ operationId = '' }) => ({ path, operationId })))
-  const findParameters = (path: string) =>
-    [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
-  const buildLinks = (source: string, [prefix, pointer]: readonly [string, string]) => {
-    const names = findParameters(prefix)
-    const parameters = Object.fromEntries(names.map((name, index) => [name,
-      index === names.length - 1 ? `$response.body#${pointer}` : `$request.path.${name}`]))
-    return operations
-      .filter(({ path, operationId }) => path.startsWith(prefix) && operationId !== source &&
-        findParameters(path).length === names.length)
-      .map(({ operationId }) => [operationId, { operationId, parameters }] as const)
+/** A route and its path in the document. */
+type Place = { readonly path: string, readonly route: RouteOptions }
+
+const methodName = ({ method }: RouteOptions) => String(method).toLowerCase()
+
+function describeOperation (place: Place, places: readonly Place[]): Operation {
+  const { schema = {}, config = {} } = place.route
+  const { scope, takesFile } = config
+  const description = [schema.description, scope && describeScopes([scope].flat())]
+    .filter(text => text !== undefined).join(' ')
+  const parameters = [
+    ...describeParameters('query', schema.querystring),
+    ...describeParameters('path', schema.params),
+    ...describeParameters('header', config.headers),
+  ]
+  return {
+    operationId: schema.operationId,
+    summary: schema.summary,
+    tags: schema.tags,
+    ...description !== '' && { description },
+    ...schema.body !== undefined && { requestBody: describeBody(place.route) },
+    ...parameters.length > 0 && { parameters },
+    ...config.deprecation !== undefined && { deprecated: true },
+    security: scope === undefined ? [] : [{ apiKey: [] }],
+    responses: describeAnswers(place.route, listLinks(place, places)),
+    ...scope !== undefined && { 'x-codeSamples': listSamples(place) },
+    ...takesFile === 'preview' && PREVIEW,
+    ...takesFile === 'entries' && { requestBody: LIST_FILE },
   }
-  const links = new Map(routes.map(({ schema, config }) => [
-    schema?.operationId,
-    Object.fromEntries(Object.entries(config?.yields ?? {})
-      .flatMap(place => buildLinks(schema?.operationId ?? '', place))),
-  ]))
-  const paths = mapOperations(document.paths, operation => ({
-    ...operation,
-    responses: mapValues(operation.responses, (answer, status) => {
-      const followed = links.get(operation.operationId) ?? {}
-      return /^2\d\d$/.test(status) && Object.keys(followed).length > 0
-        ? { ...answer, links: followed }
-        : answer
-    }),
-  }))
-  return { ...document, paths }
 }
 
-type Answers = Readonly<Record<string, object>>
+function describeScopes (scopes: readonly Scope[]): string {
+  const names = scopes.map(needed =>
+    scopesThatAllow(needed).map(name => `\`${name}\``).join(' or '))
+  return `Needs the ${scopes.length === 1 ? 'scope' : 'scopes'} ${names.join(' and ')}.`
+}
+
+/**
+ * Describes parameters as they are read: the items of lists in a query are separated by commas,
+ * and objects are sent as `name[key]=value`.
+ */
+function describeParameters (location: 'query' | 'path' | 'header', schema: unknown): Parameter[] {
+  const { properties = {}, required = [] } = (schema ?? {}) as Schema
+  return Object.entries(properties).map(([name, { description, ...property }]) => ({
+    schema: showSchema(property),
+    in: location,
+    name,
+    required: required.includes(name),
+    ...description !== undefined && { description },
+    ...property.type === 'object' && { style: 'deepObject', explode: true },
+    ...property.type === 'array' && location === 'query' && { explode: false },
+    ...property.examples !== undefined && { example: property.examples[0] },
+  }))
+}
+
+/** JSON with the examples that the route names, and files where it takes them. */
+function describeBody ({ schema, config }: RouteOptions): Operation['requestBody'] {
+  const { examples: bodies = [], ...json } = schema?.body as Schema
+  const names = config?.sample?.bodies ?? []
+  const examples = Object.fromEntries(names.map((name, n) => [name, { value: bodies[n] }]))
+  const isQuote = schema?.operationId === 'createQuote'
+  return {
+    required: true,
+    content: {
+      'application/json': { schema: showSchema(json), ...names.length > 0 && { examples } },
+      ...config?.takesFile === 'contacts' && buildContent({
+        title: isQuote ? 'QuoteForm' : 'JobForm',
+        required: ['file', 'service'],
+        properties: { file: FILE_PART, ...isQuote ? quoteOptions : jobOptions },
+        patternProperties: { '^metadata\\[.{1,40}\\]$': { type: 'string', maxLength: 500 } },
+      }, { file: FILE, ...PHONES }),
+    },
+  }
+}
+
+type Links = Readonly<Record<string, object>>
+
+/** Links the answer of an operation to all others that take an id of it in their path. */
+function listLinks ({ route }: Place, places: readonly Place[]): Links {
+  const findParameters = (path: string) =>
+    [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+  return Object.fromEntries(Object.entries(route.config?.yields ?? {})
+    .flatMap(([prefix, pointer]) => {
+      const names = findParameters(prefix)
+      const parameters = Object.fromEntries(names.map((name, index) => [name,
+        index === names.length - 1 ? `$response.body#${pointer}` : `$request.path.${name}`]))
+      return places
+        .filter(({ path, route: other }) => path.startsWith(prefix) && other !== route &&
+          findParameters(path).length === names.length)
+        .map(({ route: { schema: { operationId = '' } = {} } }) =>
+          [operationId, { operationId, parameters }] as const)
+    }))
+}
+
+/**
+ * Ways to call an operation that needs a key: BASE is the address that ends in /api/v1, and KEY
+ * an API key.
+ */
+function listSamples ({ path, route }: Place): readonly CodeSample[] {
+  const { schema, config: { sample = {}, takesFile } = {} } = route
+  const { bodies = [], query = '', curl = [], client } = sample
+  const body = bodies.length > 0 ? (schema?.body as Schema).examples?.[0] : undefined
+  const method = methodName(route)
+  // Of curl: GET, or POST if there is a body.
+  const isDefault = method === 'get' || (method === 'post' && body !== undefined)
+  const base = path.replace('/api/v1', '$BASE')
+  const address = base.replaceAll(/\{(\w+)\}/g, (_, name: string) => chooseVariable(path, name))
+  const key = '-H "Authorization: Bearer $KEY"'
+  const lines = [
+    `curl ${isDefault ? '' : `-X ${method.toUpperCase()} `}"${address}${query}"`,
+    key,
+    ...curl,
+    ...(body === undefined
+      ? []
+      : ['-H \'Content-Type: application/json\'', `-d '${JSON.stringify(body, null, 2)}'`]),
+  ]
+  const file = [
+    `curl "${base}"`, key, '-F file=@contacts.csv', '-F service=phone-validation',
+    '-F column=phone',
+  ]
+  return [
+    shellSample(lines.join(' \\\n  '), 'curl'),
+    ...client === undefined ? [] : [typescriptSample(client(toLiteral(body)).join('\n'))],
+    ...takesFile === 'contacts' ? [shellSample(file.join(' \\\n  '), 'curl with a file')] : [],
+  ]
+}
+
+/** Shell variables for path parameters. */
+const VARIABLES: Readonly<Record<string, string>> = { id: '$JOB', deliveryId: '$DELIVERY' }
+
+const chooseVariable = (path: string, name: string): string =>
+  path.startsWith('/api/v1/webhook-endpoints/') ? '$ENDPOINT' : VARIABLES[name] ?? name
+
+/** A sample for a shell. */
+const shellSample = (source: string, label: string): CodeSample =>
+  ({ lang: 'Shell', label, source })
+/** A sample in TypeScript. */
+const typescriptSample = (source: string): CodeSample =>
+  ({ lang: 'TypeScript', label: 'TypeScript', source })
+
+/** A value as a TypeScript literal: names without quotes, strings in single quotes. */
+function toLiteral (value: unknown): string {
+  return (JSON.stringify(value, null, 2) ?? '')
+    .replaceAll(/^( *)"(\w+)":/gm, '$1$2:').replaceAll('"', "'")
+}
+
+/** What is read of a JSON Schema. */
+type Schema = {
+  readonly type?: string | readonly string[]
+  readonly description?: string
+  readonly examples?: readonly unknown[]
+  readonly const?: unknown
+  readonly items?: Schema
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  /** Of an answer with several forms. */
+  readonly content?: Readonly<Record<string, { readonly schema: object }>>
+}
+
+/** The first example of a schema, else one composed of those of its parts, if it has all. */
+function buildExample (schema: Schema): unknown {
+  const { examples, items, properties, required = [] } = schema
+  if (examples !== undefined) return examples[0]
+  if (items !== undefined) {
+    const item = buildExample(items)
+    return item === undefined ? undefined : [item]
+  }
+  if (properties === undefined) return schema.const
+  const members = mapValues(properties, buildExample)
+  return required.some(name => members[name] === undefined) ? undefined : members
+}
+
+/** A schema without the examples of it and its parts: they are shown beside it. */
+function withoutExamples<T> (schema: T): T {
+  if (Array.isArray(schema)) return schema.map(withoutExamples) as T
+  if (typeof schema !== 'object' || schema === null) return schema
+  return Object.fromEntries(Object.entries(schema)
+    .filter(([name, value]) => name !== 'examples' || !Array.isArray(value))
+    .map(([name, value]) => [name, withoutExamples(value)])) as T
+}
+
+/** A schema without examples, and with constants as enums, which more generators know. */
+function showSchema (schema: object): object {
+  const withEnums = (part: unknown): unknown => {
+    if (!isObject(part)) return Array.isArray(part) ? part.map(withEnums) : part
+    const { const: constant, ...others } = mapValues(part, withEnums)
+    return constant === undefined ? others : { ...others, enum: [constant] }
+  }
+  return withEnums(withoutExamples(schema)) as object
+}
 
 const EVERYWHERE: readonly ErrorCode[] = [
   'https_required', 'not_acceptable', 'invalid_request', 'request_timeout', 'rate_limited',
@@ -309,25 +434,33 @@ function listErrors (route: RouteOptions): readonly ErrorCode[] {
 }
 
 /** The responses of an operation: successes, and errors by status. */
-function buildAnswers (route: RouteOptions): Answers {
-  const { produces = 'application/json' } = route.config ?? {}
+function describeAnswers (route: RouteOptions, links: Links): Operation['responses'] {
+  const { produces = 'application/json', scope, deprecation, sends } = route.config ?? {}
   const headers = {
-    ...COMMON_HEADERS,
-    ...(route.config?.scope === undefined ? {} : LIMIT_HEADERS),
-    ...(route.config?.deprecation === undefined ? {} : DEPRECATION_HEADERS),
+    ...refer(Object.keys(COMMON_HEADERS)),
+    ...scope !== undefined && refer(Object.keys(LIMIT_HEADERS)),
+    ...deprecation !== undefined && DEPRECATION_HEADERS,
   }
   const types = [produces].flat()
-  const responses = (route.schema?.response ?? {}) as Readonly<Record<string, object>>
-  const successes = Object.entries(responses).filter(([status]) => /^[23]\d\d$/.test(status))
-  const described = successes.length > 0 ? successes : [['200', plainSchema(types)] as const]
-  const answers = described.map(([status, schema]) => [status, {
-    description: DESCRIPTIONS[status] ?? 'Success',
-    headers: { ...headers, ...answerHeaders(route.config?.sends?.[Number(status)]) },
-    ...('content' in schema || ('type' in schema && schema.type === 'null')
-      ? schema
-      : { content: Object.fromEntries(types.map(type => [type, { schema }])) }),
-  }] as const)
-  return Object.fromEntries([...answers, ...buildFaults(listErrors(route), headers)])
+  const plain = { 200: { type: types[0] === 'application/json' ? 'object' : 'string' } }
+  const successes = mapValues((route.schema?.response ?? plain) as Readonly<Record<string, Schema>>,
+    (schema, status) => {
+      const content = schema.content ??
+        (schema.type === 'null' ? undefined : Object.fromEntries(types.map(it => [it, { schema }])))
+      return {
+        description: DESCRIPTIONS[status] ?? 'Success',
+        headers: { ...headers, ...refer(sends?.[Number(status)] ?? []) },
+        ...content && { content: mapValues(content, describeMedia) },
+        ...status.startsWith('2') && Object.keys(links).length > 0 && { links },
+      }
+    })
+  return { ...successes, ...describeFaults(listErrors(route), headers) }
+}
+
+/** A form of a successful answer, with its example. */
+function describeMedia ({ schema }: { readonly schema: object }): Content[string] {
+  const example = buildExample(schema)
+  return { schema: showSchema(schema), ...example !== undefined && { example } }
 }
 
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
@@ -338,16 +471,29 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   304: 'The results match If-None-Match.',
 }
 
-const plainSchema = (types: readonly string[]) =>
-  ({ type: types[0] === 'application/json' ? 'object' : 'string' })
-
-function buildFaults (codes: readonly ErrorCode[], headers: Headers) {
+function describeFaults (
+  codes: readonly ErrorCode[], headers: Readonly<Record<string, object>>
+): Operation['responses'] {
   const byStatus = Map.groupBy(codes, httpStatus)
-  return [...byStatus].map(([status, some]) => [String(status), {
+  return Object.fromEntries([...byStatus].map(([status, some]) => [status, {
     description: some.map(code => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n'),
     headers: { ...headers, ...errorHeaders(some) },
-    content: { 'application/json': { schema: faultSchema(some) } },
-  }] as const)
+    content: {
+      'application/json': {
+        schema: faultSchema(some),
+        examples: Object.fromEntries(some.map(code =>
+          [code, { $ref: `#/components/examples/${code}` }])),
+      },
+    },
+  }]))
+}
+
+/** Additional headers of error responses with these codes, all of one status. */
+function errorHeaders (codes: readonly ErrorCode[]): Readonly<Record<string, object>> {
+  if (codes.some(code => httpStatus(code) === 401)) return refer(['WWW-Authenticate'])
+  const isWait = codes.some(code =>
+    [429, 503].includes(httpStatus(code)) || code === 'job_not_completed')
+  return isWait ? { 'Retry-After': header('integer', 'Seconds to wait, at least 1.') } : {}
 }
 
 /** Schemas of one or two codes get a name that says which. */
@@ -377,64 +523,43 @@ function faultSchema (codes: readonly ErrorCode[]): object {
 
 export type AnswerHeader = keyof typeof ANSWER_HEADERS
 
-type Headers = Readonly<Record<string, {
-  readonly type: string
-  readonly description: string
-}>>
+const refer = (names: readonly string[]) =>
+  Object.fromEntries(names.map(name => [name, { $ref: `#/components/headers/${name}` }]))
+const header = (type: string, description: string) => ({ schema: { type }, description })
 
-const COMMON_HEADERS: Headers = {
-  'X-Request-Id': { type: 'string', description: 'Id of this request; quote it to support.' },
-  'API-Version': { type: 'string', description: 'Version of the API, a date.' },
+const COMMON_HEADERS = {
+  'X-Request-Id': header('string', 'Id of this request; quote it to support.'),
+  'API-Version': header('string', 'Version of the API, a date.'),
 }
 
-const LIMIT_HEADERS: Headers = {
-  'RateLimit-Limit': { type: 'integer', description: 'The limit that is closest to exhaustion.' },
-  'RateLimit-Remaining': { type: 'integer', description: 'Remaining requests of that limit.' },
-  'RateLimit-Reset': { type: 'integer', description: 'Seconds until that limit is full again.' },
-  'RateLimit-Policy': { type: 'string', description: 'All limits: requests;w=seconds.' },
-  'Retry-After': { type: 'integer', description: 'Seconds to wait; 0 if not throttled.' },
+const LIMIT_HEADERS = {
+  'RateLimit-Limit': header('integer', 'The limit that is closest to exhaustion.'),
+  'RateLimit-Remaining': header('integer', 'Remaining requests of that limit.'),
+  'RateLimit-Reset': header('integer', 'Seconds until that limit is full again.'),
+  'RateLimit-Policy': header('string', 'All limits: requests;w=seconds.'),
+  'Retry-After': header('integer', 'Seconds to wait; 0 if not throttled.'),
 }
 
 /** Headers that some answers have, see `sends` of a route. */
 const ANSWER_HEADERS = {
-  Location: { type: 'string', description: 'Path of the next resource.' },
-  'Idempotent-Replayed': {
-    type: 'string', description: 'true if this repeats the answer to an earlier request.',
-  },
-  ETag: { type: 'string', description: 'Identifies these results; send it as If-None-Match.' },
-  Vary: { type: 'string', description: 'Request headers that the answer depends on.' },
-  'Content-Encoding': { type: 'string', description: 'zstd or gzip, by Accept-Encoding.' },
-  'Content-Disposition': {
-    type: 'string', description: 'Name of the file, for all forms but JSON.',
-  },
-  'Next-Cursor': {
-    type: 'string',
-    description: 'With provisional=true: the cursor after all rows of this answer, for after.',
-  },
-  'Results-Complete': {
-    type: 'string',
-    description: 'With provisional=true: true if the job has ended, and no further row follows.',
-  },
-} as const satisfies Headers
-const UNAUTHORIZED_HEADERS: Headers = {
-  'WWW-Authenticate': { type: 'string', description: 'Bearer' },
+  Location: header('string', 'Path of the next resource.'),
+  'Idempotent-Replayed': header('string', 'true if this repeats the answer to an earlier request.'),
+  'WWW-Authenticate': header('string', 'Bearer'),
+  ETag: header('string', 'Identifies these results; send it as If-None-Match.'),
+  Vary: header('string', 'Request headers that the answer depends on.'),
+  'Content-Encoding': header('string', 'zstd or gzip, by Accept-Encoding.'),
+  'Content-Disposition': header('string', 'Name of the file, for all forms but JSON.'),
+  'Next-Cursor': header(
+    'string', 'With provisional=true: the cursor after all rows of this answer, for after.'
+  ),
+  'Results-Complete': header(
+    'string', 'With provisional=true: true if the job has ended, and no further row follows.'
+  ),
 }
-const DEPRECATION_HEADERS: Headers = {
-  Deprecation: { type: 'string', description: 'When this was deprecated, @seconds.' },
-  Sunset: { type: 'string', description: 'When it stops working.' },
-  Link: { type: 'string', description: 'What to use instead.' },
-}
-
-const answerHeaders = (names: readonly AnswerHeader[] = []): Headers =>
-  Object.fromEntries(names.map(name => [name, ANSWER_HEADERS[name]]))
-
-/** Additional headers of error responses with these codes, all of one status. */
-function errorHeaders (codes: readonly ErrorCode[]): Headers {
-  if (codes.some(code => httpStatus(code) === 401)) return UNAUTHORIZED_HEADERS
-  const isWait = codes.some(code =>
-    [429, 503].includes(httpStatus(code)) || code === 'job_not_completed')
-  if (!isWait) return {}
-  return { 'Retry-After': { type: 'integer', description: 'Seconds to wait, at least 1.' } }
+const DEPRECATION_HEADERS = {
+  Deprecation: header('string', 'When this was deprecated, @seconds.'),
+  Sunset: header('string', 'When it stops working.'),
+  Link: header('string', 'What to use instead.'),
 }
 
 const HEADERS = [
@@ -508,8 +633,8 @@ else if (await isNew(verified.event.id)) await enqueue(verified.event)`
 const SIGNING = `# X-Service-Signature: t=$TIMESTAMP,v1=$SIGNATURE
 printf '%s.%s' "$TIMESTAMP" "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r`
 
-/** The operation of a webhook event. */
-function buildOperation (type: EventType): Operation {
+/** Describes a webhook event. */
+function describeEvent (type: EventType): Operation {
   const { summary, note = '', data } = EVENTS[type]
   const schema = type === 'balance.low' ? BalanceEventSchema : JobEventSchema
   const names = type.split('.').map(word => `${word.charAt(0).toUpperCase()}${word.slice(1)}`)
@@ -545,174 +670,6 @@ function buildOperation (type: EventType): Operation {
     },
     'x-codeSamples': [typescriptSample(RECEIVING), shellSample(SIGNING, 'by hand')],
   }
-}
-
-/**
- * Adds to each operation what its route says of it: examples of parameters, bodies and answers,
- * which stand in the schemas as `examples`; `x-codeSamples`, in which BASE is the address that ends
- * in /api/v1 and KEY an API key; and the media types of a file. Examples of errors are shared.
- */
-function withExamples (
-  document: OpenApiDocument, routes: readonly RouteOptions[]
-): OpenApiDocument {
-  const { paths, components } = document
-  const faults = (Object.keys(ERRORS) as ErrorCode[]).map(code =>
-    [code, { value: errorBody({ code, ...describeError(code).example }, REQUEST_ID) }] as const)
-  const byId = new Map(routes.map(route => [route.schema?.operationId, route]))
-  return {
-    ...document,
-    paths: mapValues(paths, (item, path) => mapValues(item, (operation, method) => {
-      const route = byId.get(operation.operationId)
-      if (route === undefined) return operation
-      const shown = withSamples(withOwnExamples(operation, route), { method, path, route })
-      switch (route.config?.takesFile) {
-        case 'contacts': return withFile(shown, path)
-        case 'preview': return withPreviewedFile(shown)
-        case 'entries': return { ...shown, requestBody: LIST_FILE }
-        default: return shown
-      }
-    })),
-    components: { ...components, examples: Object.fromEntries(faults) },
-  }
-}
-
-type Place = { readonly method: string, readonly path: string, readonly route: RouteOptions }
-
-function withSamples (operation: Operation, { method, path, route }: Place): Operation {
-  const { scope, sample = {} } = route.config ?? {}
-  if (scope === undefined) return operation
-  const lines = sample.client?.(toLiteral(findBody(operation)))
-  return {
-    ...operation,
-    'x-codeSamples': [
-      shellSample(curlSource(method, path, operation, sample), 'curl'),
-      ...lines === undefined ? [] : [typescriptSample(lines.join('\n'))],
-    ],
-  }
-}
-
-function withOwnExamples (operation: Operation, { schema, config }: RouteOptions): Operation {
-  const { parameters, requestBody, responses } = operation
-  const parts = [schema?.params, schema?.querystring, config?.headers]
-  const fields = Object.assign({}, ...parts.map(part =>
-    (part as Schema | undefined)?.properties)) as NonNullable<Schema['properties']>
-  const bodies = (schema?.body as Schema | undefined)?.examples ?? []
-  const names = config?.sample?.bodies ?? []
-  const examples = Object.fromEntries(names.map((name, n) => [name, { value: bodies[n] }]))
-  const answers = (schema?.response ?? {}) as Readonly<Record<string, Schema>>
-  return {
-    ...operation,
-    ...parameters && {
-      parameters: parameters.map(parameter => {
-        const example = fields[parameter.name]?.examples?.[0]
-        return example === undefined ? parameter : { ...parameter, example }
-      }),
-    },
-    ...requestBody && names.length > 0 && {
-      requestBody: {
-        ...requestBody, content: mapValues(requestBody.content, media => ({ ...media, examples })),
-      },
-    },
-    responses: mapValues(responses, (answer, status) => withAnswer(answer, answers[status])),
-  }
-}
-
-/** What is read of a JSON Schema. */
-type Schema = {
-  readonly examples?: readonly unknown[]
-  readonly const?: unknown
-  readonly items?: Schema
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly required?: readonly string[]
-}
-
-function withAnswer (answer: OpenApiResponse, schema: Schema = {}): OpenApiResponse {
-  if (answer.content === undefined) return answer
-  const { content: forms } = schema as { readonly content?: Content }
-  const content = mapValues(answer.content, (media, type) => {
-    const example = buildExample(forms?.[type]?.schema ?? schema)
-    if (example !== undefined) return { ...media, example }
-    const { properties }: FaultSchema = media.schema
-    const codes = properties?.error?.properties?.code?.enum
-    return codes === undefined
-      ? media
-      : { ...media, examples: Object.fromEntries(codes.map(toReference)) }
-  })
-  return { ...answer, content }
-}
-
-/** The first example of a schema, else one composed of those of its parts, if it has all. */
-function buildExample (schema: Schema): unknown {
-  const { examples, items, properties, required = [] } = schema
-  if (examples !== undefined) return examples[0]
-  if (items !== undefined) {
-    const item = buildExample(items)
-    return item === undefined ? undefined : [item]
-  }
-  if (properties === undefined) return schema.const
-  const members = mapValues(properties, buildExample)
-  return required.some(name => members[name] === undefined) ? undefined : members
-}
-
-/** A schema without the examples of it and its parts: they are shown beside it. */
-function withoutExamples<T> (schema: T): T {
-  if (Array.isArray(schema)) return schema.map(withoutExamples) as T
-  if (typeof schema !== 'object' || schema === null) return schema
-  return Object.fromEntries(Object.entries(schema)
-    .filter(([name, value]) => name !== 'examples' || !Array.isArray(value))
-    .map(([name, value]) => [name, withoutExamples(value)])) as T
-}
-
-const toReference = (code: string) => [code, { $ref: `#/components/examples/${code}` }] as const
-
-type FaultProperties = { readonly code?: { readonly enum?: readonly string[] } }
-type FaultSchema = {
-  readonly properties?: { readonly error?: { readonly properties?: FaultProperties } }
-}
-
-/** Shell variables for path parameters. */
-const VARIABLES: Readonly<Record<string, string>> = { id: '$JOB', deliveryId: '$DELIVERY' }
-
-const chooseVariable = (path: string, name: string): string =>
-  path.startsWith('/api/v1/webhook-endpoints/') ? '$ENDPOINT' : VARIABLES[name] ?? name
-
-/** A sample for a shell. */
-const shellSample = (source: string, label: string): CodeSample =>
-  ({ lang: 'Shell', label, source })
-/** A sample in TypeScript. */
-const typescriptSample = (source: string): CodeSample =>
-  ({ lang: 'TypeScript', label: 'TypeScript', source })
-
-function curlSource (
-  method: string, path: string, operation: Operation, { query = '', curl: more = [] }: CallSample
-): string {
-  const address = path.replace('/api/v1', '$BASE')
-    .replaceAll(/\{(\w+)\}/g, (_, name: string) => chooseVariable(path, name))
-  const body = findBody(operation)
-  // Of curl: GET, or POST if there is a body.
-  const isDefault = method === 'get' || (method === 'post' && body !== undefined)
-  const options = [
-    `curl ${isDefault ? '' : `-X ${method.toUpperCase()} `}"${address}${query}"`,
-    '-H "Authorization: Bearer $KEY"',
-    ...more,
-    ...(body === undefined
-      ? []
-      : ['-H \'Content-Type: application/json\'', `-d '${JSON.stringify(body, null, 2)}'`]),
-  ]
-  return options.join(' \\\n  ')
-}
-
-/** The first example of the request body. */
-function findBody ({ requestBody }: Operation): unknown {
-  const [media] = Object.values(requestBody?.content ?? {})
-  const [first] = Object.values(media?.examples ?? {})
-  return first !== undefined && 'value' in first ? first.value : undefined
-}
-
-/** A value as a TypeScript literal: names without quotes, strings in single quotes. */
-function toLiteral (value: unknown): string {
-  return (JSON.stringify(value, null, 2) ?? '')
-    .replaceAll(/^( *)"(\w+)":/gm, '$1$2:').replaceAll('"', "'")
 }
 
 const { metadata: _labels, sample: _sample, ...jobOptions } = FileOptionsSchema.properties
@@ -779,42 +736,23 @@ const LIST_FILE = {
   },
 } as const
 
-/** The media types of a file beside that of JSON. */
-function withFile (operation: Operation, path: string): Operation {
-  const { requestBody, 'x-codeSamples': samples = [] } = operation
-  const isQuote = operation.operationId === 'createQuote'
-  const content = buildContent({
-    title: isQuote ? 'QuoteForm' : 'JobForm',
-    required: ['file', 'service'],
-    properties: { file: FILE_PART, ...isQuote ? quoteOptions : jobOptions },
-    patternProperties: { '^metadata\\[.{1,40}\\]$': { type: 'string', maxLength: 500 } },
-  }, { file: FILE, ...PHONES })
-  const source = [
-    `curl "${path.replace('/api/v1', '$BASE')}"`,
-    '-H "Authorization: Bearer $KEY"',
-    '-F file=@contacts.csv', '-F service=phone-validation', '-F column=phone',
-  ].join(' \\\n  ')
-  return {
-    ...operation,
-    requestBody: { ...requestBody, content: { ...requestBody?.content, ...content } },
-    'x-codeSamples': [...samples, shellSample(source, 'curl with a file')],
-  }
-}
-
-/** The media types of a file that is looked at. */
-function withPreviewedFile (operation: Operation): Operation {
-  const { properties } = PreviewOptionsSchema
-  const parameters = Object.entries<object>(properties).map(([name, schema]) => ({
+/** A file to look at. */
+const PREVIEW = {
+  parameters: Object.entries<object>(PreviewOptionsSchema.properties).map(([name, schema]) => ({
     name,
     in: 'query',
     required: false,
     description: 'What is known of the file already.',
     schema: { ...schema },
-  }))
-  const content = buildContent({
-    title: 'PreviewForm', required: ['file'], properties: { file: FILE_PART, ...properties },
-  }, { file: FILE })
-  return { ...operation, parameters, requestBody: { required: true, content } }
+  })),
+  requestBody: {
+    required: true,
+    content: buildContent({
+      title: 'PreviewForm',
+      required: ['file'],
+      properties: { file: FILE_PART, ...PreviewOptionsSchema.properties },
+    }, { file: FILE }),
+  },
 }
 
 const REQUEST_ID = 'req_01jd3v8zj7m5n2k4q6r8s0t1w3'
@@ -827,6 +765,7 @@ export type OpenApiDocument = {
     readonly version: string
     readonly description?: string
   }
+  readonly servers?: readonly object[]
   readonly tags?: readonly { readonly name: string, readonly description?: string }[]
   readonly paths: Paths
   readonly webhooks?: Paths
@@ -862,6 +801,7 @@ export type Parameter = {
   readonly description?: string
   readonly style?: string
   readonly explode?: boolean
+  readonly example?: unknown
   readonly schema: object
 }
 
@@ -877,46 +817,6 @@ export type Content = Readonly<Record<string, {
   readonly example?: unknown
   readonly examples?: Readonly<Record<string, object>>
 }>>
-
-/**
- * Describes parameters of queries as they are read: the items of lists are separated by commas, and
- * objects are sent as `name[key]=value`.
- */
-function withParameterStyles (document: OpenApiDocument): OpenApiDocument {
-  const styled = (parameter: Parameter): Parameter => {
-    const { type } = parameter.schema as { readonly type?: string }
-    if (type === 'object') return { ...parameter, style: 'deepObject', explode: true }
-    return type === 'array' && parameter.in === 'query'
-      ? { ...parameter, explode: false }
-      : parameter
-  }
-  const paths = mapOperations(document.paths, operation => operation.parameters === undefined
-    ? operation
-    : { ...operation, parameters: operation.parameters.map(styled) })
-  return { ...document, paths }
-}
-
-/** Moves shared response headers to `components`. */
-function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {
-  const operations = Object.values(document.paths).flatMap(item => Object.values(item))
-  const answers = operations.flatMap(({ responses }) => Object.values(responses))
-  const headers = new Map<string, object>()
-  for (const [name, header] of answers.flatMap(it => Object.entries(it.headers ?? {}))) {
-    if (!headers.has(name)) headers.set(name, header)
-  }
-  const shared = (name: string, header: object) =>
-    JSON.stringify(headers.get(name)) === JSON.stringify(header)
-      ? { $ref: `#/components/headers/${name}` }
-      : header
-  const paths = mapOperations(document.paths, operation => ({
-    ...operation,
-    responses: mapValues(operation.responses, answer => answer.headers === undefined
-      ? answer
-      : { ...answer, headers: mapValues(answer.headers, (header, name) => shared(name, header)) }),
-  }))
-  const components = { ...document.components, headers: Object.fromEntries(headers) }
-  return { ...document, paths, components }
-}
 
 /**
  * Moves schemas with a title to `components`, so that generated clients have one type with a name
@@ -946,11 +846,6 @@ function withSharedSchemas (document: OpenApiDocument): OpenApiDocument {
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** Maps every operation of the paths. */
-function mapOperations (paths: Paths, change: (operation: Operation) => Operation): Paths {
-  return mapValues(paths, item => mapValues(item, change))
-}
 
 /** Maps the values of an object. */
 function mapValues<T, U> (

@@ -27,6 +27,14 @@ import {
 } from './routes/webhooks.ts'
 
 declare module 'fastify' {
+  /** What the document of the API says of an operation, beside its parameters, body and answers. */
+  interface FastifySchema {
+    readonly operationId?: string
+    readonly summary?: string
+    readonly description?: string
+    readonly tags?: readonly string[]
+  }
+
   /** What a route says of itself, beside `records` of the access log. */
   interface FastifyContextConfig {
     /** The required scope, or several; a route without one is public. */
@@ -98,16 +106,16 @@ let documents: Promise<ApiDocuments> | undefined
 
 /** The documents of the REST API, made once: they depend on the routes alone. */
 export function apiDocuments (): Promise<ApiDocuments> {
-  documents ??= describeApi().then(createApiDocuments)
+  documents ??= createApiDocuments(describeApi())
   return documents
 }
 
 /** The text of `schemas/api/openapi.json`; a test compares it with the file. */
-export async function openapiSource (): Promise<string> {
-  return openapiText(await describeApi(), 2)
+export function openapiSource (): string {
+  return openapiText(describeApi(), 2)
 }
 
 /** No route is called here, so the routes need no dependencies. */
-async function describeApi (): Promise<OpenApiDocument> {
-  return await describeRoutes(createRoutes({} as IngestDeps, { bodyBudgetBytes: 1 } as Settings))
+function describeApi (): OpenApiDocument {
+  return describeRoutes(createRoutes({} as IngestDeps, { bodyBudgetBytes: 1 } as Settings))
 }

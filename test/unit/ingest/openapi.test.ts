@@ -10,7 +10,7 @@ import { MAGIC_EMAILS, MAGIC_PHONES } from '../../../services/verify/providers/s
 import { doubles, settings } from './doubles.ts'
 
 const routes = createRoutes(doubles(), settings)
-const document = JSON.parse(await openapiSource()) as OpenApiDocument
+const document = JSON.parse(openapiSource()) as OpenApiDocument
 const operations = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item).map(([method, operation]) => ({ path, method, operation })))
 
@@ -23,6 +23,18 @@ describe('the description of the interface', () => {
     expect(new Set(ids).size).toBe(operations.length)
     expect(ids).not.toContain(undefined)
     expect(operations.filter(({ operation }) => !operation.summary)).toEqual([])
+  })
+
+  it('has every name in a path as its parameter', () => {
+    const places = operations.map(({ path, operation: { operationId, parameters = [] } }) => ({
+      operationId,
+      named: [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name),
+      described: parameters.filter(it => it.in === 'path' && it.required).map(({ name }) => name),
+    }))
+    expect(places.filter(({ named }) => named.length > 0).length).toBeGreaterThan(10)
+    for (const { operationId, named, described } of places) {
+      expect([operationId, described.toSorted()]).toEqual([operationId, named.toSorted()])
+    }
   })
 
   it('has every code of the one table, under its status', () => {
@@ -45,7 +57,7 @@ describe('the description of the interface', () => {
   it('marks what is to go', async () => {
     const since = new Date()
     const deprecation = { since, until: since, guide: '/changelog' }
-    const { paths } = await describeRoutes(routes.map(route =>
+    const { paths } = describeRoutes(routes.map(route =>
       route.method === 'GET' && route.url === '/api/v1/jobs'
         ? { ...route, config: { ...route.config, deprecation } }
         : route))
@@ -56,7 +68,7 @@ describe('the description of the interface', () => {
   })
 
   it('links an answer to the operations that take its ids', async () => {
-    const { paths } = await describeRoutes(routes)
+    const { paths } = describeRoutes(routes)
     const linksOf = (path: string, method: string, status: string) =>
       paths[path]?.[method]?.responses[status]?.links ?? {}
     expect(linksOf('/api/v1/jobs', 'post', '202')).toMatchObject({
@@ -108,7 +120,7 @@ describe('the description of the interface', () => {
 })
 
 /** With all schemas in place, which the file has once. */
-const described = await describeRoutes(routes)
+const described = describeRoutes(routes)
 const shared = described.components['examples'] as Record<string, { readonly value: unknown }>
 
 /** All examples of a content, with the schema each is of. */

@@ -6,7 +6,7 @@ import { createApiDocuments } from '../../../../services/ingest/routes/docs.ts'
 import { application, doubles, settings } from '../doubles.ts'
 
 const routes = createRoutes(doubles(), settings)
-const document = await describeRoutes(routes)
+const document = describeRoutes(routes)
 const pageFor = async (description: OpenApiDocument) =>
   (await createApiDocuments(description)).page.whole.bytes.toString()
 const page = await pageFor(document)
