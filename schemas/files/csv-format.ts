@@ -312,9 +312,81 @@ export function readHead (file: Uint8Array, maxBytes: number): FileHead {
       throw new UnreadableFile('invalid_file', `Line ${next.line} of the file has a cell that ` +
         'begins with a double quote, and no quote that ends it. Close it.')
     }
-    if (next.kind === 'cells' && next.cells.some(cell => cell !== '')) rows.push(next.cells)
+    if (next.kind === 'cells' && !isBlankLine(next.cells)) rows.push(next.cells)
   }
   return { delimiter, start, rows, end }
+}
+
+/** Whether a line is blank: without a byte, or with an empty cell between quotes. */
+export function isBlankLine (cells: readonly string[]): boolean {
+  return cells.length === 1 && cells[0] === ''
+}
+
+/** Which blank lines of a file are rows: those between other lines, not at its start and end. */
+export class BlankLines {
+  #lines = 0
+  #isInTable = false
+
+  /** How many rows the blank lines before this one are; undefined for one that is blank itself. */
+  rowsBefore (record: CsvRecord): number | undefined {
+    if (record.kind === 'blank' || (record.kind === 'cells' && isBlankLine(record.cells))) {
+      this.#lines += record.kind === 'blank' ? record.lines : 1
+      return undefined
+    }
+    const rows = this.#isInTable ? this.#lines : 0
+    this.#isInTable = true
+    this.#lines = 0
+    return rows
+  }
+}
+
+/** Where a file is cut for several jobs: each part is read behind the first `head` bytes. */
+export type FileParts = {
+  readonly head: number
+  readonly parts: readonly (readonly [from: number, to: number])[]
+}
+
+/**
+ * Cuts a file between rows into parts of at most so many rows and bytes, which jobs take. Blank
+ * lines where it is cut are at the end of a part, and so no rows.
+ */
+export function splitRows (
+  file: Uint8Array, { delimiter, start, hasHeader, maxRows, maxBytes }: {
+    readonly delimiter: string
+    readonly start: number
+    readonly hasHeader: boolean
+    readonly maxRows: number
+    readonly maxBytes: number
+  }
+): FileParts {
+  const scanner = new CsvScanner(file, {
+    delimiter,
+    start,
+    decode: (from, to) => from < to ? 'x' : '',
+    maxRecordBytes: file.length,
+    maxBlankLines: file.length,
+  })
+  const blankLines = new BlankLines()
+  const parts: [from: number, to: number][] = []
+  let head = hasHeader ? undefined : start
+  let [from, to, rows] = [start, start, 0]
+  for (let at = scanner.position, next = scanner.next(); next !== undefined;
+    at = scanner.position, next = scanner.next()) {
+    const blankRows = blankLines.rowsBefore(next)
+    if (blankRows === undefined) continue
+    if (head === undefined) {
+      head = from = to = scanner.position
+      continue
+    }
+    rows += blankRows + 1
+    if (to > from && (rows > maxRows || scanner.position - from > maxBytes)) {
+      parts.push([from, to])
+      from = at
+      rows = 1
+    }
+    to = scanner.position
+  }
+  return { head: head ?? start, parts: [...parts, [from, file.length]] }
 }
 
 /** Whether all bytes are UTF-8. */

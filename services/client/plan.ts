@@ -5,13 +5,14 @@ import {
 } from '../../schemas/api/create-job.ts'
 import { type FilePreviewBody, PREVIEW_ROWS } from '../../schemas/api/file.ts'
 import {
-  csvCell, MAX_COLUMNS, findPositions, SAMPLE_BYTES,
+  csvCell, isBlankLine, MAX_COLUMNS, findPositions, SAMPLE_BYTES,
 } from '../../schemas/files/csv-format.ts'
 import type { Client } from './client.ts'
 import { type InputFile, openInput } from './files.ts'
 import { CommandError, UsageError } from './terminal.ts'
 import {
-  type ByteRange, decodeCell, detectDialect, type Dialect, readRecords, type TextEncoding,
+  type ByteRange, type CsvRecord, decodeCell, detectDialect, type Dialect, readRecords,
+  type TextEncoding,
 } from './csv.ts'
 
 /** Properties of an input file; `digest` is the SHA-256 of its bytes in hex. */
@@ -84,14 +85,22 @@ export type TableHead = {
   readonly rows: readonly (readonly string[])[]
 }
 
+/** Streams the records of a file. Blank lines before the line of column names are none. */
+async function * readTable (
+  file: InputFile, { dialect, bytes }: FileFacts
+): AsyncIterable<CsvRecord> {
+  let isInTable = false
+  for await (const record of readRecords(file, dialect, { from: dialect.startByte, to: bytes })) {
+    isInTable ||= !isBlankLine(record.cells)
+    if (isInTable) yield record
+  }
+}
+
 /** Reads the header and the first rows. Throws CommandError for a file without rows. */
-export async function readHead (
-  file: InputFile, { dialect, encoding, bytes }: FileFacts
-): Promise<TableHead> {
+export async function readHead (file: InputFile, facts: FileFacts): Promise<TableHead> {
   const records: string[][] = []
-  const whole = { from: dialect.startByte, to: bytes }
-  for await (const { cells } of readRecords(file, dialect, whole)) {
-    records.push(cells.map(cell => decodeCell(cell, encoding)))
+  for await (const { cells } of readTable(file, facts)) {
+    records.push(cells.map(cell => decodeCell(cell, facts.encoding)))
     if (records.length > PREVIEW_ROWS) break
   }
   const [header, ...rows] = records
@@ -111,7 +120,7 @@ type PlanOptions = Pick<Plan, 'column' | 'idColumn'> & { readonly rowsPerJob?: n
  * id that is not valid.
  */
 export async function planJobs (
-  file: InputFile, { dialect, encoding, bytes }: FileFacts, options: PlanOptions
+  file: InputFile, facts: FileFacts, options: PlanOptions
 ): Promise<Plan> {
   const { column, idColumn, rowsPerJob = MAX_INPUTS } = options
   const ranges: RowRange[] = []
@@ -120,7 +129,8 @@ export async function planJobs (
   let width = 0
   let bodyBytes = 0
   let range: RowRange | undefined
-  for await (const record of readRecords(file, dialect, { from: dialect.startByte, to: bytes })) {
+  let last: { readonly range: RowRange, readonly before: number } | undefined
+  for await (const record of readTable(file, facts)) {
     const { cells, from, to } = record
     width = Math.max(width, cells.length)
     ends.add(record.end.replace(/^\r+\n$/, '\r\n'))
@@ -128,7 +138,7 @@ export async function planJobs (
       header = { from, to }
       continue
     }
-    const input = toInput(cells, { column, idColumn }, encoding)
+    const input = toInput(cells, { column, idColumn }, facts.encoding)
     const rowNumber = range === undefined ? 1 : range.firstRow + range.rows + 1
     if (typeof input !== 'string') checkId(input.id, rowNumber)
     const added = jsonBytes(input)
@@ -139,18 +149,18 @@ export async function planJobs (
     }
     range = { ...range, rows: range.rows + 1, to }
     bodyBytes += added
+    if (!isBlankLine(cells)) last = { range, before: ranges.length }
   }
-  if (header === undefined || range === undefined) {
-    throw withoutRows(file)
-  }
-  ranges.push(range)
+  if (header === undefined || last === undefined) throw withoutRows(file)
+  // Blank lines behind the last row are none.
+  ranges.splice(last.before, Infinity, last.range)
   // A lone CR between lines that end in LF would be taken for a part of a line.
   const lineEnd = ['\r\n', '\n', '\r'].find(end => ends.has(end)) ?? '\n'
   return {
     column,
     idColumn,
     width,
-    rows: range.firstRow + range.rows,
+    rows: last.range.firstRow + last.range.rows,
     header,
     lineEnd,
     ranges,

@@ -6,9 +6,9 @@ import { ENTRY_KINDS, LIST_ACTIONS, MAX_CHANGED_ENTRIES } from '../../schemas/ap
 import { MAX_BODY_BYTES, MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import { FileOptionsSchema, PreviewOptionsSchema, WORKBOOK_TYPE } from '../../schemas/api/file.ts'
 import {
-  checkReadable, csvCell, type CsvFormat, type CsvRecord, CsvScanner, DELIMITERS, detectFormat,
-  foldedName, isArchive, isUtf8Cell, MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES, findPositions,
-  SAMPLE_BYTES, UnreadableFile,
+  BlankLines, checkReadable, csvCell, type CsvFormat, type CsvRecord, CsvScanner, DELIMITERS,
+  detectFormat, foldedName, isArchive, isUtf8Cell, MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES,
+  findPositions, SAMPLE_BYTES, UnreadableFile,
 } from '../../schemas/files/csv-format.ts'
 import { readWorkbook, type SheetFacts, type SheetRow } from '../../schemas/files/workbook.ts'
 import type { ListChange } from '../accounts/contact-lists.ts'
@@ -544,31 +544,16 @@ export const ROWS_OF_SHEET: LineNames = {
 function createRows (options: ColumnOptions, names = LINES_OF_TEXT) {
   const inputs: string[] = []
   const lines: string[] = []
+  const blankLines = new BlankLines()
   let chosen: ChosenColumn | undefined
-  let blankLines = 0
 
-  const addBlankLines = () => {
-    if (inputs.length + blankLines > MAX_INPUTS) throw tooManyRows()
-    for (; blankLines > 0; blankLines--) {
-      inputs.push('')
-      lines.push('')
-    }
-  }
   const add = (record: FileRecord): void => {
-    const { kind, line } = record
-    if (kind === 'blank') {
-      blankLines += record.lines
-      return
-    }
-    const { cells } = record
-    if (cells.length === 1 && cells[0] === '') {
-      blankLines++
-      return
-    }
+    const blankRows = blankLines.rowsBefore(record)
+    if (blankRows === undefined || record.kind === 'blank') return
+    const { cells, line } = record
     if (chosen === undefined) {
       if (cells.length > MAX_COLUMNS) throw tooManyColumns(cells.length, names.at(line))
       chosen = chooseColumn(cells, options)
-      blankLines = 0
       if (chosen.isHeader) {
         // Every row of the results as JSON repeats the names, so they are counted as JSON.
         const bytes = cells.reduce(
@@ -586,8 +571,11 @@ function createRows (options: ColumnOptions, names = LINES_OF_TEXT) {
       throw fileError(`${names.at(line)} has ${cells.length} cells, but its first line has ` +
         `${width}. ${names.advice}`)
     }
-    addBlankLines()
-    if (inputs.length === MAX_INPUTS) throw tooManyRows()
+    if (inputs.length + blankRows >= MAX_INPUTS) throw tooManyRows()
+    for (let row = 0; row < blankRows; row++) {
+      inputs.push('')
+      lines.push('')
+    }
     inputs.push(cells[chosen.at] ?? '')
     lines.push(cells.slice(0, width).map(cell => csvCell(cell)).join(','))
   }

@@ -239,7 +239,7 @@ function uploadView (
               aria-describedby="file-hint" required></label>
             <p class="hint" id="file-hint">CSV or an Excel workbook (.xlsx). One contact per line,
               separated by comma, semicolon, tab or bar, up to 200 MiB; of a workbook one sheet,
-              up to 34 MiB. More than 100,000 lines become several jobs.</p>
+              up to 34 MiB. More than 100,000 rows become several jobs.</p>
             <div id="chosen" hidden>${choices(usable, service)}</div>
             <p id="error" class="notice bad" role="alert" hidden></p>
             <button id="ask" class="button" type="submit" disabled>Show the price</button>

@@ -1,5 +1,5 @@
 import {
-  checkReadable, CsvScanner, detectUtf16, isArchive, readHead, SAMPLE_BYTES,
+  checkReadable, detectUtf16, isArchive, readHead, SAMPLE_BYTES, splitRows,
 } from './csv-format.js'
 
 const MIB = 1_024 * 1_024
@@ -346,34 +346,19 @@ async function start (jobs) {
 
 const ofMany = (index, all) => all.length === 1 ? '' : `, part ${index + 1} of ${all.length}`
 
-/** The file, or its parts for jobs of at most 100,000 lines, each with the header of the file. */
+/** The file, or its parts for jobs of at most 100,000 rows, each with the header of the file. */
 async function splitFile () {
   const bytes = new Uint8Array(await file.content.arrayBuffer())
-  const scanner = new CsvScanner(bytes, {
+  const { head, parts } = splitRows(bytes, {
     delimiter: file.delimiter,
     start: file.start,
-    decode: () => 'x',
-    maxRecordBytes: bytes.length,
-    maxBlankLines: bytes.length,
+    hasHeader: fields.header.checked,
+    maxRows: MAX_ROWS,
+    maxBytes: MAX_PART_BYTES,
   })
-  let [head, from, rows] = [fields.header.checked ? undefined : file.start, file.start, 0]
-  const ranges = []
-  for (let at = scanner.position, next = scanner.next(); next !== undefined;
-    at = scanner.position, next = scanner.next()) {
-    if (next.kind !== 'cells') continue
-    if (head === undefined) {
-      head = from = scanner.position
-      continue
-    }
-    if (rows === MAX_ROWS || at - from > MAX_PART_BYTES) {
-      ranges.push([from, at])
-      ;[from, rows] = [at, 0]
-    }
-    rows += 1
-  }
-  if (ranges.length === 0) return [file.content]
-  return [...ranges, [from, bytes.length]].map(([first, end]) =>
-    new Blob([bytes.subarray(0, head), bytes.subarray(first, end)]))
+  if (parts.length === 1) return [file.content]
+  return parts.map(([from, to]) =>
+    new Blob([bytes.subarray(0, head), bytes.subarray(from, to)]))
 }
 
 function options () {

@@ -284,8 +284,10 @@ describe('a line of the output', () => {
     ['a quoted sep= first', '"sep=|"\nn|m\n1|2', `"sep=|"\nn|m|duplicate_of|reason\n1|2||${N}\n`],
     ['CR of a file without LF', 'n;m\r1;2\r', `n;m;duplicate_of;reason\r1;2;;${N}\r`],
     ['no lone CR beside LF', 'n;m\r1;2\r3;4\n', `n;m;duplicate_of;reason\n1;2;;${N}\n3;4;1;${N}\n`],
-    ['no CR CR LF', 'sep=;\r\r\nn;m\r\r\n1;2\r\r\n\r\r\n',
-      `sep=;\r\nn;m;duplicate_of;reason\r\n1;2;;${N}\r\n;;1;${N}\r\n`],
+    ['no CR CR LF', 'sep=;\r\r\nn;m\r\r\n1;2\r\r\n\r\r\n3;4\r\r\n',
+      `sep=;\r\nn;m;duplicate_of;reason\r\n1;2;;${N}\r\n;;1;${N}\r\n3;4;1;${N}\r\n`],
+    ['blank lines between rows only', '\n""\nn;m\n\n1;2\n""\n3;4\n\n""',
+      `n;m;duplicate_of;reason\n;;;${N}\n1;2;1;${N}\n"";;1;${N}\n3;4;1;${N}\n`],
     ['inch marks', 'n;m\n13";2\n', `n;m;duplicate_of;reason\n13";2;;${N}\n`],
   ])('has %s', async (_what, file, joined) => {
     expect((await join(file)).toString()).toBe(joined)
