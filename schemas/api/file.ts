@@ -75,18 +75,22 @@ const CandidateSchema = Type.Object({
 export const FilePreviewSchema = Type.Object({
   column: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
     description: 'The number of the column with the contacts, from 1, as a job takes it. null if ' +
-      'there is none, or several may be meant: then send `column` or `service`.',
+      'there is none, or several may be meant: then send `column` or `service`. A job reads the ' +
+      'file as this answer says if `column` and `header` of it are sent.',
   }),
   service: Type.Union([Type.String(), Type.Null()], {
     description: 'The service that takes these contacts; null without a column.',
   }),
   reason: Type.String({ description: 'Why, in a sentence.' }),
-  header: Type.Boolean({ description: 'Whether the first line names the columns.' }),
+  header: Type.Boolean({
+    description: 'Whether the first line names the columns. Send it with `column`: without it a ' +
+      'job decides by the cell of its column alone.',
+  }),
   columns: Type.Array(Type.String(), {
     description: 'The names of the columns, `column_1` and so on without a header.',
   }),
   rows: Type.Integer({
-    minimum: 0, maximum: PREVIEW_ROWS, description: 'Lines that were read below the header.',
+    minimum: 0, maximum: PREVIEW_ROWS, description: 'Rows that were read, blank lines between too.',
   }),
   delimiter: Type.Union([
     Type.Enum(Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[]), Type.Null(),

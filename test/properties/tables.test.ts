@@ -6,7 +6,7 @@ import { splitRows } from '../../schemas/files/csv-format.ts'
 import { openInput } from '../../services/client/files.ts'
 import { planJobs, readContacts, readFacts } from '../../services/client/plan.ts'
 import { newFolder } from '../support/folder.ts'
-import { readFile } from '../support/parse-upload.ts'
+import { previewUpload, readFile } from '../support/parse-upload.ts'
 
 const path = join(newFolder('tables-'), 'a.csv')
 writeFileSync(path, '')
@@ -58,4 +58,17 @@ it('its parts for several jobs have all rows, of which blank lines between two a
     expect(jobs.flat().filter(isFilled)).toEqual(rows.filter(isFilled))
     expect(Math.max(...jobs.map(({ length }) => length))).toBeLessThanOrEqual(maxRows)
     expect(parts.length > 1).toBe(rows.length > maxRows)
+  }), { numRuns: 500 }))
+
+const firstLine = fc.constantFrom(
+  'name,phone', 'name,phone 2024-01', 'Ann,+12127365000', 'Ann,Tel: +49 30 901820', ',', ' , ',
+  'a@b,1', 'x,2024-01-31')
+
+it('has the columns and rows of its preview if column and header of that are sent', () =>
+  fc.assert(fc.asyncProperty(tableBelow(firstLine), async bytes => {
+    const { column, header, columns, rows } = await previewUpload(bytes, {
+      delimiter: ',', service: 'phone-validation',
+    })
+    const job = await readFile(bytes, { delimiter: ',', header, column: String(column ?? 2) })
+    expect([job.columns, job.lines.length]).toEqual([columns, rows])
   }), { numRuns: 500 }))

@@ -3,7 +3,7 @@ import { COUNTRY_CODES } from '../../../schemas/api/country.ts'
 import { MAX_CONTACT_CHARACTERS } from '../../../schemas/api/create-job.ts'
 import { type FilePreviewBody, FilePreviewSchema, PREVIEW_ROWS } from '../../../schemas/api/file.ts'
 import {
-  DELIMITERS, foldedName, isArchive, MAX_COLUMNS,
+  BlankLines, DELIMITERS, foldedName, isArchive, MAX_COLUMNS,
 } from '../../../schemas/files/csv-format.ts'
 import {
   type CsvReadOptions, type FileRecord, findColumn, type LineNames, LINES_OF_TEXT, noRows,
@@ -165,9 +165,10 @@ async function scan (
   return { delimiter: name, sheet: null, sheets: [] }
 }
 
-/** Collects the first lines that are not blank. */
+/** Collects the first lines of a table, as a job reads them. */
 class FirstLines {
   readonly #names: LineNames
+  readonly #blankLines = new BlankLines()
   readonly #lines: (readonly string[])[] = []
 
   constructor (names: LineNames) {
@@ -176,13 +177,13 @@ class FirstLines {
 
   /** False once there are enough lines. */
   add (record: FileRecord): boolean {
-    const { kind, line } = record
-    if (kind === 'blank') return true
-    const { cells } = record
-    if (cells.every(cell => cell.trim() === '')) return true
+    const blankRows = this.#blankLines.rowsBefore(record)
+    if (blankRows === undefined || record.kind === 'blank') return true
+    const { cells, line } = record
     if (this.#lines.length === 0 && cells.length > MAX_COLUMNS) {
       throw tooManyColumns(cells.length, this.#names.at(line))
     }
+    for (let row = 0; row < Math.min(blankRows, PREVIEW_ROWS); row++) this.#lines.push([])
     return this.#lines.push(cells) <= PREVIEW_ROWS
   }
 
@@ -191,7 +192,7 @@ class FirstLines {
     const [first = [], ...rest] = this.#lines
     const isName = column !== undefined && !POSITION.test(column)
     const hasHeader = header ?? (isName || !first.some(mayBeRow))
-    const rows = hasHeader ? rest : this.#lines.slice(0, PREVIEW_ROWS)
+    const rows = (hasHeader ? rest : this.#lines).slice(0, PREVIEW_ROWS)
     if (this.#lines.length === 0) throw noRows(false)
     return { names: hasHeader ? first : undefined, width: first.length, rows }
   }

@@ -80,7 +80,7 @@ describe('the column of the contacts', () => {
       service: 'email-validation',
       delimiter: null,
       sheet: 'List',
-      rows: 1,
+      rows: 2,
       sheets: ['List', 'Notes'],
     })
     const { send } = fileSender()
