@@ -41,7 +41,7 @@ export const PROVIDER_REASONS = [
   'domain_not_found', 'no_mail_service', 'no_mx_record', 'domain_accepts_mail', 'dns_error',
   'unclear_answer',
   'mailbox_full', 'greylisted', 'blocked', 'mail_server_unreachable', 'not_answered_truthfully',
-  'carrier_unknown', 'do_not_mail', 'option_not_answered',
+  'carrier_unknown', 'do_not_mail', 'option_not_answered', 'delivery_uncertain',
 ] as const
 
 /** Why the service itself has no verdict; always `unknown` and free. */
