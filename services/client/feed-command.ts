@@ -146,10 +146,14 @@ async function confirmPrice (
     : `references from column ${reference}`
   say(`${count(contacts)} contacts from column ${input}, ${references}.`)
   const unit = await readPrice(service, flags, env)
-  const price = unit === undefined ? 'the price of its contract' : money(unit * contacts)
+  const price = unit === undefined
+    ? 'the price of its contract'
+    : `${money(unit * contacts)} by the price list`
   say(unit === undefined
     ? `Price of ${service}: as agreed with the partner; no price list is available here.`
-    : `Price of ${service}: ${money(unit)} a contact by the price list, at most ${price} for all.`)
+    : `Price of ${service}: ${money(unit)} a contact by the price list, ` +
+      `${money(unit * contacts)} for all. If the partner has agreed on another price, that one ` +
+      'applies.')
   if (yes === true) return
   const what = `Sending ${count(contacts)} contacts for ${price}`
   if (confirm === undefined) {

@@ -177,7 +177,8 @@ describe('feed send', () => {
     const { said, error } = await run(FILE, ['--reference', 'customer'])
     expect(said).toEqual([
       '2 contacts from column phone, references from column customer.',
-      'Price of phone-validation: $0.002 a contact by the price list, at most $0.004 for all.',
+      'Price of phone-validation: $0.002 a contact by the price list, $0.004 for all. If the ' +
+        'partner has agreed on another price, that one applies.',
     ])
     expect(error).toContain('needs confirmation, and there is no terminal to ask at. Add --yes')
   })
@@ -185,7 +186,7 @@ describe('feed send', () => {
   it('asks at a terminal', async () => {
     const confirm = vi.fn(async () => false)
     expect((await run(FILE, [], { confirm })).error).toContain('You declined. Nothing was sent.')
-    expect(confirm.mock.calls).toEqual([['Sending 2 contacts for $0.004? [y/N] ']])
+    expect(confirm.mock.calls).toEqual([['Sending 2 contacts for $0.004 by the price list? [y/N] ']])
   })
 
   it('names the price of the contract without a price list', async () => {
