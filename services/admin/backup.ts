@@ -1,12 +1,12 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import Type from 'typebox'
 import { counted, createProgressLine } from '../client/terminal.ts'
-import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
 import { clickhouseKeys, commonConfig, loadConfig, pick } from '../runtime/platform/config.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import { retry, sleep } from '../runtime/platform/retry.ts'
 import { CommandFailure } from '../runtime/platform/run-command.ts'
 import { type AdminCommand, type Context, runAndPrint } from './command-line.ts'
+import { withConnections } from './deps.ts'
 
 const HELP = `
 ClickHouse itself writes the backup, to the place that BACKUP_TO names in its own words, with {time}
@@ -46,17 +46,17 @@ export function addBackup (program: AdminCommand, context: Context): void {
     .example()
     .action(runAndPrint(context, async ({ env, json }) => {
       const settings = loadConfig(backupConfig, env)
-      const clickhouse = connectCommandClickhouse(settings)
       const line = createProgressLine<BackupState>(context.errors, {
         textOf: ({ status, files, size }) =>
           `${status}: ${counted(Number(files), 'file')}, ${size}`,
       })
       const time = new Date().toISOString().replaceAll(/:|\.\d+/g, '')
       try {
-        const { name, files, bytes, size } = await backUp(clickhouse, {
-          destination: settings.BACKUP_TO.replaceAll('{time}', time),
-          show: state => { if (!json) line.show(state) },
-        })
+        const { name, files, bytes, size } = await withConnections(
+          env, ['clickhouse'], ({ clickhouse }) => backUp(clickhouse, {
+            destination: settings.BACKUP_TO.replaceAll('{time}', time),
+            show: state => { if (!json) line.show(state) },
+          }))
         return {
           data: { destination: name, files: Number(files), bytes: Number(bytes) },
           text: `Stored ${counted(Number(files), 'file')} (${size}) in ${name}.\n` +
@@ -64,7 +64,6 @@ export function addBackup (program: AdminCommand, context: Context): void {
         }
       } finally {
         line.end()
-        await clickhouse.close()
       }
     }))
 }

@@ -19,7 +19,7 @@ import { createKafka, type KafkaAdmin } from '../runtime/kafka/client.ts'
 import { toKafkaConnection, describeAccessError } from '../runtime/kafka/connection.ts'
 import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
-import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
+import { createTopicReader, type TopicReader } from '../runtime/kafka/topic-reader.ts'
 import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import {
@@ -34,7 +34,7 @@ import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
 
-export type WorkspaceDeps = Awaited<ReturnType<typeof connectWorkspace>>
+export type WorkspaceDeps = ReturnType<typeof createWorkspace>
 
 const accountSettings = {
   ...pick(commonConfig, [
@@ -46,21 +46,18 @@ const accountSettings = {
 }
 const config = defineConfig(accountSettings)
 
-/** Connects to the state Redis, runs `work`, and closes the connection in any case. */
+/** Runs work on accounts and balances, with the state Redis. */
 export async function withWorkspace<T> (
   env: Environment, work: (deps: WorkspaceDeps) => Promise<T>
 ): Promise<T> {
-  const deps = await connectWorkspace(env)
-  try {
-    return await work(deps)
-  } finally {
-    deps.close()
-  }
+  const settings = loadConfig(config, env)
+  return await withState(env, redis => work(createWorkspace(env, settings, redis)))
 }
 
-async function connectWorkspace (env: Environment) {
-  const settings = loadConfig(config, env)
-  const redis = await connectCommandRedis('STATE', settings)
+function createWorkspace (
+  env: Environment, settings: ReturnType<typeof loadConfig<typeof accountSettings>>,
+  redis: RedisClient
+) {
   const keys = connectAllKeys(redis, settings)
   const webhooks = { redis, keys: keys.webhooks }
   return {
@@ -86,7 +83,6 @@ async function connectWorkspace (env: Environment) {
     wallet: createWallet(redis),
     gates: createRecoveryGuards(redis),
     accounts: createAccountRecords(redis),
-    close: () => redis.disconnect(),
   }
 }
 
@@ -127,57 +123,114 @@ async function createPartnerTopics (
   })
 }
 
+/** What commands connect to, by name. */
+type CommandConnections = Pick<Connections,
+  'state' | 'cache' | 'clickhouse' | 'bus' | 'codec' | 'recordMac'> & {
+    readonly read: TopicReader['read']
+  }
+type ConnectionName = keyof CommandConnections
+
+/** The settings that each connection reads. */
+const SETTINGS = {
+  state: stateKeys,
+  cache: cacheKeys,
+  clickhouse: clickhouseKeys,
+  bus: messageKeys,
+  read: messageKeys,
+  codec: [...registryKeys, 'TOPIC_PREFIX'],
+  recordMac: ['MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE'],
+} as const
+
+const connectionConfig = Type.Object(pick(commonConfig, Object.values(SETTINGS).flat()))
+type ConnectionSettings = ReturnType<typeof loadConfig<typeof connectionConfig.properties>>
+type OnClose = (close: () => unknown) => void
+
+const OPENERS: {
+  readonly [N in ConnectionName]: (
+    settings: ConnectionSettings, onClose: OnClose,
+  ) => CommandConnections[N] | Promise<CommandConnections[N]>
+} = {
+  state: openRedis('STATE'),
+  cache: openRedis('CACHE'),
+  clickhouse: (settings, onClose) => {
+    const clickhouse = connectCommandClickhouse(settings)
+    onClose(() => clickhouse.close())
+    return clickhouse
+  },
+  bus: (settings, onClose) => {
+    const bus = createKafkaBus({
+      ...toSignedConnection(settings), onFatal: error => { throw error },
+    })
+    onClose(() => bus.close())
+    return bus
+  },
+  read: settings => createTopicReader(toSignedConnection(settings)).read,
+  codec: settings => createCodec(registrySource(settings)),
+  recordMac: settings => createRecordMac(settings),
+}
+
+function openRedis (name: 'STATE' | 'CACHE') {
+  return async (settings: ConnectionSettings, onClose: OnClose) => {
+    const redis = await connectCommandRedis(name, settings)
+    onClose(() => redis.disconnect())
+    return redis
+  }
+}
+
+const toSignedConnection = (settings: ConnectionSettings) => ({
+  ...toKafkaConnection(settings), mac: createMessageMac(settings), clientId: 'workspace',
+})
+
+/**
+ * Opens connections in `env` in the given order, runs `work`, and closes them in any case.
+ * @throws ConfigError with all settings that are missing or invalid.
+ */
+export async function withConnections<N extends ConnectionName, T> (
+  env: Environment, names: readonly N[],
+  work: (connections: Pick<CommandConnections, N>) => Promise<T>
+): Promise<T> {
+  const fields = pick(commonConfig, names.flatMap(name => SETTINGS[name]))
+  const settings = loadConfig(Type.Object(fields), env) as ConnectionSettings
+  const closings: (() => unknown)[] = []
+  const connections: Partial<Record<ConnectionName, unknown>> = {}
+  try {
+    for (const name of names) {
+      connections[name] = await OPENERS[name](settings, close => closings.push(close))
+    }
+    return await work(connections as Pick<CommandConnections, N>)
+  } finally {
+    for (const close of closings.toReversed()) await close()
+  }
+}
+
 /** Connections of the commands that read every store: `audit`, `job erase` and `keys`. */
-export type Stores = Pick<Connections, 'bus' | 'clickhouse' | 'recordMac' | 'codec'> & {
-  readonly redis: Connections['state']
+export type Stores = Pick<CommandConnections, 'bus' | 'clickhouse' | 'recordMac' | 'codec'> & {
+  readonly redis: RedisClient
   readonly keyCopy: JobKeyCopy
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic
 }
 
-const storesConfig = Type.Object(pick(commonConfig, [
-  ...messageKeys, ...registryKeys, ...stateKeys, ...clickhouseKeys,
-]))
-
-/**
- * Connects to all stores in `env`, runs `work`, and closes the connections in any case.
- * @throws ConfigError when a setting is missing or invalid.
- */
+/** Runs work with the connections to all stores. */
 export async function withStores<T> (
   env: Environment, work: (stores: Stores) => Promise<T>
 ): Promise<T> {
-  const settings = loadConfig(storesConfig, env)
-  const connection = { ...toKafkaConnection(settings), mac: createMessageMac(settings) }
-  const redis = await connectCommandRedis('STATE', settings)
-  const clickhouse = connectCommandClickhouse(settings)
-  const bus = createKafkaBus({
-    ...connection, clientId: 'workspace', onFatal: error => { throw error },
-  })
-  const recordMac = createRecordMac(settings)
-  try {
-    return await work({
-      bus,
-      redis,
-      clickhouse,
-      recordMac,
-      keyCopy: createJobKeyCopy(clickhouse, recordMac),
-      codec: createCodec(registrySource(settings)),
-      producer: bus.producer('workspace'),
-      read: createTopicReader({ ...connection, clientId: 'workspace' }).read,
-    })
-  } finally {
-    await bus.close()
-    redis.disconnect()
-    await clickhouse.close()
-  }
+  return await withConnections(
+    env, ['state', 'clickhouse', 'bus', 'read', 'codec', 'recordMac'],
+    ({ state, ...connections }) => work({
+      ...connections,
+      redis: state,
+      keyCopy: createJobKeyCopy(connections.clickhouse, connections.recordMac),
+      producer: connections.bus.producer('workspace'),
+    }))
 }
 
 /** What the commands of operators read, all together. */
 export const adminConfig = Type.Object({
   ...accountSettings,
-  ...storesConfig.properties,
+  ...connectionConfig.properties,
   ...topicsConfig.properties,
-  ...pick(commonConfig, [...cacheKeys, 'JOBS_KEEP_MONTHS']),
+  JOBS_KEEP_MONTHS: commonConfig.JOBS_KEEP_MONTHS,
 })
 
 const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
@@ -219,19 +272,11 @@ function explainKafkaError (error: unknown, brokers: readonly string[]): unknown
     'running and that KAFKA_BROKERS is correct. To start a local stack: "npm run up".')
 }
 
-/**
- * Runs work with the state Redis in the environment, and always disconnects.
- * @throws ConfigError when REDIS_STATE_URL is missing.
- */
+/** Runs work with the state Redis. */
 export async function withState<T> (
   env: Environment, work: (redis: RedisClient) => Promise<T>
 ): Promise<T> {
-  const redis = await connectCommandRedis('STATE', loadConfig(stateConfig, env))
-  try {
-    return await work(redis)
-  } finally {
-    redis.disconnect()
-  }
+  return await withConnections(env, ['state'], ({ state }) => work(state))
 }
 
 /** Reads from the state Redis; resolves with undefined when it is unavailable or not configured. */

@@ -1,18 +1,11 @@
-import Type from 'typebox'
 import { accessMessage } from '../accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../accounts/access-log/copy.ts'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { createJournalCopy } from '../money/journal.ts'
-import { createMessageMac, createRecordMac } from '../runtime/crypto/mac.ts'
-import { toKafkaConnection } from '../runtime/kafka/connection.ts'
-import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
-import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
-import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
-import {
-  clickhouseKeys, commonConfig, loadConfig, messageKeys, pick, registryKeys,
-} from '../runtime/platform/config.ts'
+import type { OutgoingMessage } from '../runtime/kafka/bus.ts'
 import { type AdminCommand, type CommandCall, type Context, runAndPrint } from './command-line.ts'
+import { withConnections } from './deps.ts'
 import { type Progress, restore, type Restored } from './journal-restore.ts'
 
 const HELP = `
@@ -46,50 +39,37 @@ export function addJournal (program: AdminCommand, context: Context): void {
     }))
 }
 
-const config = Type.Object(pick(commonConfig, [
-  ...messageKeys, ...registryKeys, ...clickhouseKeys,
-]))
 const SEND_TIMEOUT_MS = 60_000
 
 /** Restores both topics of a stack, and shows the progress. */
 async function runRestore (
   { env, json }: CommandCall<object>, { brokers, errors }: Context
 ): Promise<Restored> {
-  const settings = loadConfig(config, env)
-  const clickhouse = connectCommandClickhouse(settings)
-  const bus = createKafkaBus({
-    ...toKafkaConnection(settings),
-    mac: createMessageMac(settings),
-    clientId: 'ops.journal',
-    onFatal: () => {},
-  })
-  const codec = createCodec(registrySource(settings))
-  const messageCodec = createMessageCodec({ codec })
-  const producer = bus.producer('journal')
-  const mac = createRecordMac(settings)
   const line = createProgressLine<Progress>(errors, {
     textOf: ({ step, entries, tenants }) =>
       `${step} ${counted(entries, 'movement')} of ${counted(tenants + 1, 'tenant')}`,
   })
   try {
-    return await brokers(env, admin => restore({
-      admin,
-      copy: createJournalCopy(clickhouse, mac),
-      accessCopy: createAccessCopy(clickhouse, mac),
-      send: async entries => {
-        const messages = await Promise.all(entries.map(value =>
-          messageCodec.encode({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
-        await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
-      },
-      sendAccess: async entries => {
-        const messages = await Promise.all(entries.map(entry => accessMessage(codec, entry)))
-        await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
-      },
-      show: progress => { if (!json) line.show(progress) },
-    }))
+    return await withConnections(env, ['clickhouse', 'bus', 'codec', 'recordMac'],
+      async ({ clickhouse, bus, codec, recordMac }) => {
+        const messageCodec = createMessageCodec({ codec })
+        const send = (messages: readonly OutgoingMessage[]) =>
+          bus.producer('journal').send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
+        return await brokers(env, admin => restore({
+          admin,
+          copy: createJournalCopy(clickhouse, recordMac),
+          accessCopy: createAccessCopy(clickhouse, recordMac),
+          send: async entries => {
+            await send(await Promise.all(entries.map(value => messageCodec.encode(
+              { topic: 'wallet.journal', lane: 'small', value, rows: undefined }))))
+          },
+          sendAccess: async entries => {
+            await send(await Promise.all(entries.map(entry => accessMessage(codec, entry))))
+          },
+          show: progress => { if (!json) line.show(progress) },
+        }))
+      })
   } finally {
     line.end()
-    await bus.close()
-    await clickhouse.close()
   }
 }

@@ -9,8 +9,7 @@ import { tenantOf, tenantsOf } from '../accounts/tenant.ts'
 import { ask } from '../client/terminal.ts'
 import { formatUsd } from '../money/prices.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
-import { cacheKeys, commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
-import { connectCommandRedis } from '../runtime/platform/redis.ts'
+import { commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES } from '../topology.ts'
 import {
@@ -18,7 +17,7 @@ import {
   organizationToRead, parseFromZero, runAndPrint, runChange, runTask, shippingWarning, type Task,
   toIsoTime,
 } from './command-line.ts'
-import { withStores, type WorkspaceDeps } from './deps.ts'
+import { withConnections, withStores, type WorkspaceDeps } from './deps.ts'
 import { eraseOrganization } from './erasure.ts'
 
 /** Adds `org` and its commands. */
@@ -127,28 +126,23 @@ async function confirmErasure (orgId: string, { input, errors }: Context): Promi
   }
 }
 
-const config = Type.Object(pick(commonConfig, [...cacheKeys, ...rootKeys.partners]))
+const config = Type.Object(pick(commonConfig, rootKeys.partners))
 
 /** `org erase` on the stack in `env`. */
 async function runErasure (env: Environment, { org = '', waitMinutes }: Options) {
   const minutes = parseFromZero('--wait-minutes', waitMinutes)
   const settings = loadConfig(config, env)
-  const cache = await connectCommandRedis('CACHE', settings)
-  try {
-    return await withStores(env, async stores => {
-      const state = stores.redis
-      const keys = connectOrganizationKeys('partners', settings, { state })
-      const partners = createPartners({ redis: state, keys })
-      const organizations = createOrganizations(state)
-      const orgId = await organizationToRead({ organizations }, { org })
-      const erasure = await eraseOrganization({ ...stores, cache, partners }, orgId, {
-        deadlineMs: Date.now() + minutes * MINUTE_MS, onProgress: line => console.error(line),
-      })
-      return { ...erasure, ...await shippingWarning(createAccountRecords(state)) }
+  return await withConnections(env, ['cache'], ({ cache }) => withStores(env, async stores => {
+    const state = stores.redis
+    const keys = connectOrganizationKeys('partners', settings, { state })
+    const partners = createPartners({ redis: state, keys })
+    const organizations = createOrganizations(state)
+    const orgId = await organizationToRead({ organizations }, { org })
+    const erasure = await eraseOrganization({ ...stores, cache, partners }, orgId, {
+      deadlineMs: Date.now() + minutes * MINUTE_MS, onProgress: line => console.error(line),
     })
-  } finally {
-    cache.disconnect()
-  }
+    return { ...erasure, ...await shippingWarning(createAccountRecords(state)) }
+  }))
 }
 
 /** Adds `policy`. */

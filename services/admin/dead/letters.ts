@@ -6,24 +6,19 @@ import { createJobMessageCodec } from '../../jobs/message-codec.ts'
 import { readMessageRows } from '../../jobs/results/block.ts'
 import type { Outcome } from '../../jobs/job.ts'
 import { createJobStore } from '../../jobs/store.ts'
+import type { Connections } from '../../runtime/engine/connections.ts'
 import type { DecisionRecord, LetterDecision } from '../../runtime/engine/dead-letters.ts'
 import { readRowCount } from '../../runtime/engine/stage.ts'
 import type { Bus, OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
-import { toKafkaConnection } from '../../runtime/kafka/connection.ts'
-import { createKafkaBus } from '../../runtime/kafka/kafka-bus.ts'
-import { createMessageMac } from '../../runtime/crypto/mac.ts'
-import { createCodec, registrySource } from '../../runtime/kafka/registry.ts'
-import { createTopicReader, type TopicReader } from '../../runtime/kafka/topic-reader.ts'
+import type { TopicReader } from '../../runtime/kafka/topic-reader.ts'
 import { indexes } from '../../runtime/platform/bitmap.ts'
 import type { Environment } from '../../runtime/platform/command-environment.ts'
-import {
-  commonConfig, loadConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
-} from '../../runtime/platform/config.ts'
-import { connectCommandRedis } from '../../runtime/platform/redis.ts'
+import { commonConfig, loadConfig, pick, rootKeys } from '../../runtime/platform/config.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import { UsageError } from '../../runtime/platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../runtime/platform/topics.ts'
 import type { StageName } from '../../topology.ts'
+import { withConnections } from '../deps.ts'
 import { formatHeaders, openContent, readEnvelope, safeText } from './content.ts'
 
 /** A message of a dead-letter topic, without its content. */
@@ -271,7 +266,6 @@ export type DeadLetterDeps = {
   readonly sleep: (ms: number) => Promise<void>
 }
 
-const brokersConfig = Type.Object(pick(commonConfig, messageKeys))
 const SEND_TIMEOUT_MS = 30_000
 
 /**
@@ -281,17 +275,13 @@ const SEND_TIMEOUT_MS = 30_000
 export async function withDeadLetters<T> (
   env: Environment, work: (deps: DeadLetterDeps) => Promise<T>
 ): Promise<T> {
-  const settings = loadConfig(brokersConfig, env)
-  const connection = { ...toKafkaConnection(settings), mac: createMessageMac(settings) }
-  const clientId = 'dead-letters'
-  const bus = createKafkaBus({ ...connection, clientId, onFatal: () => {} })
-  const producer = bus.producer('resend')
-  const inspect: DeadLetterDeps['inspect'] = (open, inspectWork) =>
-    withInspector({ env, bus, open }, inspectWork)
-  try {
+  return await withConnections(env, ['bus', 'read'], async ({ bus, read }) => {
+    const inspect: DeadLetterDeps['inspect'] = (open, inspectWork) =>
+      withInspector({ env, bus, open }, inspectWork)
     return await work({
-      read: createTopicReader({ ...connection, clientId }).read,
-      send: messages => producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS)),
+      read,
+      send: messages =>
+        bus.producer('resend').send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS)),
       inspect,
       readJobs: async jobs => {
         try {
@@ -303,9 +293,7 @@ export async function withDeadLetters<T> (
       now: Date.now,
       sleep,
     })
-  } finally {
-    await bus.close()
-  }
+  })
 }
 
 /** A job, by the letter of one of its messages. The tenant of a contact follows from its topic. */
@@ -323,22 +311,25 @@ type Inspector = {
   readonly content: (raw: RawMessage) => Promise<unknown>
 }
 
-type Options = { readonly env: Environment, readonly bus: Bus, readonly open: boolean }
+type InspectorOptions = { readonly env: Environment, readonly bus: Bus, readonly open: boolean }
 
-const config = Type.Object(pick(commonConfig, [
-  ...registryKeys, 'TOPIC_PREFIX', ...stateKeys,
-]))
 const rootConfig = Type.Object(
   pick(commonConfig, [...rootKeys.results, ...rootKeys.partners]))
 
 /** Runs work with an inspector of letters, connected to Redis and the schema registry. */
 async function withInspector<T> (
-  { env, bus, open }: Options, work: (inspector: Inspector) => Promise<T>
+  { env, bus, open }: InspectorOptions, work: (inspector: Inspector) => Promise<T>
 ): Promise<T> {
-  const settings = loadConfig(config, env)
   const roots = open ? loadConfig(rootConfig, env) : undefined
-  const codec = createCodec(registrySource(settings))
-  const state = await connectCommandRedis('STATE', settings)
+  return await withConnections(env, ['codec', 'state'], ({ codec, state }) =>
+    work(createInspector({ bus, codec, state, roots })))
+}
+
+type InspectorDeps = Pick<Connections, 'bus' | 'codec' | 'state'> & {
+  readonly roots: ReturnType<typeof loadConfig<typeof rootConfig.properties>> | undefined
+}
+
+function createInspector ({ bus, codec, state, roots }: InspectorDeps): Inspector {
   const store = createJobStore(state)
   const content = async (raw: RawMessage) => {
     if (roots === undefined) return undefined
@@ -362,15 +353,11 @@ async function withInspector<T> (
     }
     return states
   }
-  try {
-    return await work({
-      jobs,
-      envelope: raw => readEnvelope(codec, raw),
-      replayEffect: async (tenant, job) => describeEffect(await store.outcome(tenant, job)),
-      content,
-    })
-  } finally {
-    state.disconnect()
+  return {
+    jobs,
+    envelope: raw => readEnvelope(codec, raw),
+    replayEffect: async (tenant, job) => describeEffect(await store.outcome(tenant, job)),
+    content,
   }
 }
 
