@@ -186,7 +186,8 @@ describe('feed send', () => {
   it('asks at a terminal', async () => {
     const confirm = vi.fn(async () => false)
     expect((await run(FILE, [], { confirm })).error).toContain('You declined. Nothing was sent.')
-    expect(confirm.mock.calls).toEqual([['Sending 2 contacts for $0.004 by the price list? [y/N] ']])
+    expect(confirm.mock.calls)
+      .toEqual([['Sending 2 contacts for $0.004 by the price list? [y/N] ']])
   })
 
   it('names the price of the contract without a price list', async () => {
