@@ -96,6 +96,7 @@ export class LookupStage implements Stage<'lookup'> {
       const decision = await decideExpired(pending, this.#deps).catch(giveUp(pending))
       // Meanwhile another process may have got its partition.
       if (decision !== undefined && this.#pendingJobs.drop(pending.message)) {
+        this.#deps.loader.forget(pending.unit.members)
         decisions.push(decision)
       }
     }
@@ -127,6 +128,7 @@ export class LookupStage implements Stage<'lookup'> {
 
   forget (): void {
     this.#pendingJobs.forget()
+    this.#deps.loader.clear()
   }
 }
 

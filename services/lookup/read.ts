@@ -238,6 +238,11 @@ export class ChunkLoader {
   forget (messages: Iterable<ChunkMessage>): void {
     for (const message of messages) this.#loaded.delete(message)
   }
+
+  /** Releases all chunks. */
+  clear (): void {
+    this.#loaded.clear()
+  }
 }
 
 /** The estimated memory of a chunk, in bytes. */

@@ -384,6 +384,30 @@ describe('held chunks of a job that is never complete', () => {
     expect(await stage.flushHeld(placeOf(chunk))).toEqual([])
   })
 
+  it('leave their memory to others when they are flushed, and with their generation', async () => {
+    const loaded: Message[] = []
+    class RecordingLoader extends ChunkLoader {
+      override load (message: Message) {
+        loaded.push(message)
+        return super.load(message)
+      }
+    }
+    // Messages without a value: there is memory for a single one.
+    const { tenant, job, stage, clock, chunks } = await setUp({
+      loader: new RecordingLoader(cache, 1),
+    })
+    await store.refuse(tenant, job, 'internal')
+    const [first, second, third] = chunks([A, B, C, A]) as [Message, Message, Message]
+    await stage.decide([first, second])
+    expect(loaded).toEqual([first])
+    clock.advance(60_001)
+    await stage.flushHeld(placeOf(first))
+    await stage.decide([second])
+    stage.forget()
+    await stage.decide([third])
+    expect(loaded).toEqual([first, second, third])
+  })
+
   it('are held until an accepted job is announced', async () => {
     const { stage, clock, chunks, accept } = await setUp()
     const decision = await accept([A, B])
