@@ -4,6 +4,7 @@ import avro, { type Schema, type Type } from 'avsc'
 import { LRUCache } from 'lru-cache'
 import { PasswordFile } from '../platform/config.ts'
 import { InfrastructureError, storeText } from '../platform/errors.ts'
+import { withTimeout } from '../platform/retry.ts'
 import type { TopicName } from '../../topology.ts'
 
 /** The source of schema ids: the registry, or in tests the local files. */
@@ -105,19 +106,44 @@ export function connectRegistry (url: string, passwordFile?: string): SchemaRegi
     throw new TypeError('SCHEMA_REGISTRY_PASSWORD_FILE is set, but SCHEMA_REGISTRY_URL has no ' +
       'user: add it, as in https://user@host')
   }
-  if (username === '' && password === '') return new SchemaRegistry({ host: url })
+  const middlewares = [requireAnswer]
+  if (username === '' && password === '') return new SchemaRegistry({ host: url, middlewares })
   const file = passwordFile === undefined ? undefined : new PasswordFile(passwordFile)
   const clean = new URL(url)
   clean.username = ''
   clean.password = ''
   return new SchemaRegistry({
     host: clean.href.replace(/\/$/, ''),
+    middlewares,
     auth: {
       username: decodeURIComponent(username),
       get password () { return file?.toString() ?? decodeURIComponent(password) },
     },
   })
 }
+
+type Middleware =
+  NonNullable<ConstructorParameters<typeof SchemaRegistry>[0]['middlewares']>[number]
+
+const ANSWER_WITHIN_MS = 10_000
+
+/**
+ * Ends a request, with its retries, that has no whole answer in time. By itself the client waits
+ * for it forever, even if its connection ends within the answer, and all who ask for the same
+ * schema wait with it.
+ */
+const requireAnswer: Middleware = () => ({
+  // Closes a silent connection.
+  prepareRequest: async next => (await next()).enhance({ timeout: ANSWER_WITHIN_MS }),
+  response: async next => {
+    const answering = next()
+    let response: Awaited<typeof answering> | undefined
+    await withTimeout(answering.then(answer => { response = answer }), ANSWER_WITHIN_MS)
+    if (response !== undefined) return response
+    const late = new Error(`no answer within ${ANSWER_WITHIN_MS / 1_000} seconds`)
+    throw Object.assign(late, { status: 408 })
+  },
+})
 
 /** What failed, and what an operator must fix for failed authentication or a wrong certificate. */
 export function describeRegistryFailure (url: string, error: unknown): string {

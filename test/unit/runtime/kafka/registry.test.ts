@@ -88,9 +88,16 @@ describe('a codec', () => {
 
 type Answer = readonly [status: number, body: object]
 
-let answer: (path: string) => Answer
+let answer: (path: string) => Answer | 'silence' | 'half'
 const registry = await startReceiver((response, { path }) => {
-  const [status, body] = answer(path)
+  const given = answer(path)
+  if (given === 'silence') return
+  if (given === 'half') {
+    response.writeHead(200, { 'content-length': 99 }).write('{"id":')
+    response.socket?.end()
+    return
+  }
+  const [status, body] = given
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 })
 const address = `127.0.0.1:${registry.port}`
@@ -177,6 +184,23 @@ describe('schema sources', () => {
     expect(thrown.map(error => (error as Error).message).toSorted()).toEqual([
       `no id for schema job.keys-value: ${why}`, `schema 1 could not be read: ${why}`,
     ])
+  })
+
+  it.each(['silence', 'half'] as const)('fail after 10 seconds of %s, and ask again', async kind => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => { vi.useRealTimers() })
+    const source = registrySource({ SCHEMA_REGISTRY_URL: `http://${address}` })
+    for (const ask of [() => source.readSchema(1), () => source.findId('job.keys-value')]) {
+      answer = () => kind
+      const asking = ask().catch((error: unknown) => error)
+      await registry.until(registry.received.length + 1)
+      vi.advanceTimersByTime(10_000)
+      const error = await asking
+      expect(isInfrastructure(error)).toBe(true)
+      expect(String(error)).toContain(`${address}) failed: no answer within 10 seconds`)
+      answer = () => [200, { id: 7, schema: JSON.stringify(keySchema.json) }]
+      await ask()
+    }
   })
 
   it('say how to register a schema that the registry lacks', async () => {
