@@ -409,6 +409,8 @@ const ZERO_IN_BRACKETS = /[([]0[)\]]/
 const LIST_NUMBER = /^[([]?\d{1,2}[.):\]] +(?=[+(\d])|^[([]?[1-9]\d?[)\]](?=[+0])/
 /** Or the first digit of a number whose national prefix is left out. */
 const UNMARKED_LIST_NUMBER = /^[1-9] +[(]?0/
+/** Of Buenos Aires, Delhi, Johannesburg and Turin; elsewhere an international prefix. */
+const AREA_CODE = '011'
 const FOOTNOTE = /[ ]*([([])\d{1,2}[)\]]$/
 
 /** Digits with separators; undefined is a fraction. */
@@ -416,6 +418,8 @@ function readNumeric (text: string | undefined, plan: Plan | undefined): Reading
   if (text === undefined || DATE.test(text)) return NO_NUMBER
   const number = withOnePlus(text)
   if (number === undefined) return 'several_numbers'
+  const inCity = plan && readAreaCode(number, plan)
+  if (inCity !== undefined) return inCity
   const listed = LIST_NUMBER.exec(number)?.[0]
   const note = FOOTNOTE.exec(number)
   const readings = [readDigits(digitsIn(number), plan), ...foreignReadings(number, plan)]
@@ -470,6 +474,23 @@ function withOnePlus (text: string): string | undefined {
     text.slice(at).replaceAll(/\D/g, '').startsWith(digits) && digits.length < MIN_DIGITS + 1
   const isSlip = /^0{0,2}$/.test(digits) || /^[([]?\d{1,2}[.):\]]? *$/.test(before)
   return isRepeated || isSlip ? text.slice(at) : undefined
+}
+
+/**
+ * `011 4951-2345` in Argentina: a national number, as no group ends with a calling code. Undefined
+ * if it is not assigned, or 011 may be an international prefix as well.
+ */
+function readAreaCode (text: string, plan: Plan): SplitNumber | undefined {
+  const digits = digitsIn(text)
+  const groups = text.match(/\d+/g) ?? []
+  if (groups.length < 2 || !digits.startsWith(AREA_CODE)) return undefined
+  const endOfCode = AREA_CODE.length + (callingCodeAt(digits, AREA_CODE.length)?.digits.length ?? 0)
+  let end = 0
+  const mayBeForeign = groups.some(group => (end += group.length) === endOfCode)
+  if (mayBeForeign) return undefined
+  const number = stable(readNational(digits, plan))
+  // With the area code: China has prefixes of carriers that begin as it does.
+  return isAssigned(number) && number.national.length >= digits.length - 1 ? number : undefined
 }
 
 /**
@@ -752,7 +773,7 @@ function readDialed (typed: string, plan: Plan): Dialed {
     : stable(readNational(digits, plan))
   const plain = common.map(prefix => afterPrefix(digits, prefix))
   // In Brazil 0055 is also the prefix of a carrier, but a list means the country's own code.
-  const meant = onlyAssigned(plain)
+  const meant = isInternational ? onlyAssigned(plain) : undefined
   if (typeof meant === 'object' && meant.callingCode.digits === plan.callingCode) return meant
   return onlyAssigned([dialed, ...plain]) ?? dialed
 }

@@ -44,6 +44,15 @@ const CELLS: readonly (readonly [input: string, country: string | undefined, out
   ['+10011744486', undefined, '+10011744486'], ['plus 49 30 901820', 'US', BERLIN],
   ['+49 (0)30 901820', undefined, BERLIN], ['+34 (0)91 123 45 67', 'FR', '+34911234567'],
   ['+39 (0)6 69812345', undefined, '+390669812345'],
+  // 011 is the area code of these cities; without groups it may also be an international prefix.
+  ['011 4951-2345', 'AR', '+541149512345'], ['011 4312-3456', 'AR', '+541143123456'],
+  ['011 4312-3456', 'IN', '+911143123456'], ['(011) 4951-2345', 'BR', '+551149512345'],
+  ['011 493 0123', 'ZA', '+27114930123'], ['0113 524 8632', 'GB', '+441135248632'],
+  ['011 4312345', 'IT', '+390114312345'], ['011 390 12345', 'IT', '+3901139012345'],
+  ['01149512345', 'AR', 'ambiguous_number'], ['01139012345', 'IT', 'ambiguous_number'],
+  ['011 247 62889', 'IT', 'ambiguous_number'], ['011 4952 3456', 'US', '+49523456'],
+  ['011 62839 27634792', 'CN', 'ambiguous_number'],
+  ['011 49 30 901820', 'AR', BERLIN], ['011 44 7911 123456', 'ZA', '+447911123456'],
   // Prefixes of calls within a country, which numbers from abroad do not have.
   ['+34 0612 34 56 78', 'ES', '+34612345678'], ['+48 0 601 234 567', undefined, '+48601234567'],
   ['0039 0347 1234567', 'DE', '+393471234567'], ['+39 06 69812345', undefined, '+390669812345'],
