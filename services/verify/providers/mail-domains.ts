@@ -86,13 +86,18 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const roots = createCache<DnsAnswer<string>>(options)
   const isAvailable = async () => (await roots.get('.', dns.root)).kind === 'found'
   const { isReachable = isPublicAddress, shared, lists } = options
-  const lookUpAddresses = async (host: string): Promise<DnsAnswer<string>> =>
-    isIP(host) === 0 ? await dns.addresses(host) : { kind: 'found', records: [host] }
-  const reachableAddresses = (host: string) => hosts.get(host, async () => {
-    const answer = await lookUpAddresses(host)
+  const reachable = (answer: DnsAnswer<string>): DnsAnswer<string> => {
     if (answer.kind !== 'found') return answer
     const records = answer.records.filter(isReachable).slice(0, MAX_ADDRESSES)
     return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
+  }
+  const reachableAddresses = (host: string) => hosts.get(host, async () => {
+    if (isIP(host) !== 0) return reachable({ kind: 'found', records: [host] })
+    const older = reachable(await dns.addresses(host, 4))
+    if (older.kind === 'found' || older.kind === 'no_domain') return older
+    const newer = reachable(await dns.addresses(host, 6))
+    // Some servers deny that a name exists when they are asked for IPv6 (RFC 4074, 4.2).
+    return newer.kind === 'none' || newer.kind === 'no_domain' ? older : newer
   })
   const search = async (domain: string): Promise<Found> => {
     const literal = literalAddress(domain)
@@ -257,8 +262,7 @@ type MailExchange = { readonly host: string, readonly preference: number }
 /** Queries to resolvers, which follow aliases (CNAME) themselves. */
 export type DnsQueries = {
   readonly mailExchanges: (domain: string) => Promise<DnsAnswer<MailExchange>>
-  /** Queries IPv6 addresses only if there are no others. */
-  readonly addresses: (name: string) => Promise<DnsAnswer<string>>
+  readonly addresses: (name: string, family: 4 | 6) => Promise<DnsAnswer<string>>
   /** The name servers of the root zone, which every resolver with access to the DNS knows. */
   readonly root: () => Promise<DnsAnswer<string>>
   /** The texts of a name, each with its parts joined; a fault if too many queries wait. */
@@ -283,12 +287,8 @@ export function createDns ({ concurrency, ...options }: DnsOptions): DnsQueries 
   return {
     mailExchanges: (domain) => query(async () => (await resolver.resolveMx(domain))
       .map(({ exchange, priority }) => ({ host: exchange, preference: priority }))),
-    addresses: async (name) => {
-      const older = await query(() => resolver.resolve4(name))
-      if (older.kind === 'found' || older.kind === 'no_domain') return older
-      const newer = await query(() => resolver.resolve6(name))
-      return newer.kind === 'none' ? older : newer
-    },
+    addresses: (name, family) =>
+      query(() => family === 4 ? resolver.resolve4(name) : resolver.resolve6(name)),
     root: () => query(() => resolver.resolveNs('.')),
     texts: async (name) => {
       const send = async () => (await resolver.resolveTxt(name)).map((parts) => parts.join(''))

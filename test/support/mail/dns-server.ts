@@ -15,6 +15,8 @@ export type Zone = {
   readonly fault?: 'SERVFAIL' | 'REFUSED' | 'FORMERR' | 'silent' | 'garbage'
   /** The fault occurs only for queries of these records. */
   readonly faultOf?: keyof typeof TYPES
+  /** The name does not exist for queries of these records, as some servers say (RFC 4074, 4.2). */
+  readonly denied?: keyof typeof TYPES
   /** Answers over UDP are cut off, so that the query is repeated over TCP. */
   readonly truncated?: boolean
 }
@@ -88,6 +90,9 @@ function answerTo (question: Question, zones: ReadonlyMap<string, Zone>, udp: bo
     if (zone.fault === 'silent') return undefined
     if (zone.fault === 'garbage') return question.raw.subarray(0, HEADER_BYTES - 5)
     return reply(question, zone.fault)
+  }
+  if (zone.denied !== undefined && TYPES[zone.denied] === question.type) {
+    return reply(question, 'NXDOMAIN')
   }
   if (zone.truncated && udp) return reply(question, 'NOERROR', { truncated: true })
   const { records, missing } = recordsOf(question.name, question.type, zones)

@@ -92,7 +92,7 @@ export function createPatientDns (server: DnsServer): DnsQueries {
     NEVER_ANSWERED.includes(server.zones.get(name)?.fault) ? brief : patient
   return {
     mailExchanges: (domain) => of(domain).mailExchanges(domain),
-    addresses: (name) => of(name).addresses(name),
+    addresses: (name, family) => of(name).addresses(name, family),
     root: () => of('.').root(),
     texts: (name) => of(name).texts(name),
   }
