@@ -40,7 +40,9 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['552 5.2.2 message size exceeds the limit', 'blocked words'],
   ['550 Requested mail action aborted: exceeded storage allocation', 'unclear words'],
   ['550 not sufficient disk space', 'full words'],
-  ['550 mailbox <user@example.org> unavailable or access denied', 'no_mailbox words'],
+  // QQ and Foxmail name two causes, of which one is us.
+  ['550 Mailbox unavailable or access denied [MXj0Xq.1718]. https://service.mail.qq.com/detail/122',
+    'blocked words'],
   // Words outrank a code that contradicts them.
   ['550 5.7.1 No such user!', 'no_mailbox words'],
   ['550 5.1.1 Sender address rejected: user unknown', 'blocked words'],
