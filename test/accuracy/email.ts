@@ -17,6 +17,8 @@ type EmailWords = {
   /** Functions as registers and imprints print them, by RFC or language. */
   readonly functions: Readonly<Record<string, string>>
   readonly people: string
+  /** Domains with names that are a letter from those of providers. */
+  readonly besideProviders: string
   /** A typo, and what mailcheck suggests. */
   readonly mailcheck: Readonly<Record<string, string | null>>
 }
@@ -87,7 +89,7 @@ function * slipsOf (domain: string): Generator<readonly [kind: string, typo: str
 }
 
 function typoRows (): readonly AccuracyRow[] {
-  const real = new Set(COMMON_PROVIDERS)
+  const real = new Set([...COMMON_PROVIDERS, ...emailWords.besideProviders.split(' ')])
   const isDomain = (text: string) => canonicalEmail(`jane@${text}`).ok && !real.has(text)
   const slips = COMMON_PROVIDERS.slice(0, TYPO_PROVIDERS).flatMap(domain =>
     [...slipsOf(domain)].filter(([, typo]) => isDomain(typo))
@@ -116,6 +118,7 @@ function realDomainRows (): readonly AccuracyRow[] {
     'top sites': domains,
     'mail services': mailServices.legitimate.filter(domain => domain !== 'hotmailr.com'),
     'providers in other countries': countries,
+    'a letter from a provider': emailWords.besideProviders.split(' '),
   }).map(([part, some]) => measure({ suite: 'real domains', part }, some, domain => {
     const suggestion = suggestDomain(domain)
     return suggestion === undefined

@@ -103,6 +103,7 @@ const MAIL_ZONES: Readonly<Record<string, Zone>> = {
   'under_score.org': mx('mx.lines.org'),
   'outlook.de': mx('outlook-com.olc.protection.outlook.com'),
   'gmali.com': mx('mx.mail.org'),
+  'gmil.com': mx('mx.anyone.org'),
   'mail.ru': mx('mx.anyone.org'),
   'yahoo.com': mx('mx.any-yahoo.org'),
   'web.de': mx('mx.anyone.org'),
@@ -172,7 +173,9 @@ const MAILBOXES_TABLE: readonly Situation[] = [
   ['gone@yahoo.com', 'invalid mailbox_not_found 60', 'free mx_found'],
   ['jane@web.de', 'unknown not_answered_truthfully 0', 'free catch_all mx_found'],
   ['jane@mailinator.com', 'risky disposable_domain 90', 'disposable mx_found'],
-  ['jane@gmali.com', 'risky possible_typo 60', '-catch_all mx_found suggestion=gmail.com'],
+  // A server that refuses made-up names alone shows that the domain is meant.
+  ['jane@gmali.com', deliverable, exact],
+  ['jane@gmil.com', 'risky possible_typo 60', 'catch_all mx_found suggestion=gmail.com'],
   ['nobody@gmali.com', 'invalid mailbox_not_found 95', 'role mx_found suggestion=gmail.com'],
   ['jane@hotmial.com', 'invalid domain_not_found 95',
     'disposable -mx_found suggestion=hotmail.com'],

@@ -85,7 +85,9 @@ export const LOOKALIKE_DOMAINS: readonly string[] = words(`
   rexmail.com hemail.net bitmail.com bootmail.com dostmail.com earthling.net eastmail.com
   fastermail.com fizmail.com foodmail.com inet.net.au iobox.com joymail.com lastmail.com
   lastmail.co locos.com odmail.com shootmail.com uomail.com boxmail.co busymail.com docmail.com
-  liberto.it 5ymail.com hitmail.com`)
+  liberto.it 5ymail.com hitmail.com life.com life.de life.nl life.co.uk love.de love.nl
+  oney.pl fred.fr mall.com mall.ru mall.bg junk.com sona.com sima.com lost.ru glovo.com
+  tierra.es roger.com plant.nl`)
 
 /** Forwarding services for privacy. Their addresses are permanent, although lists name them. */
 export const RELAY_DOMAINS: readonly string[] = words(`

@@ -15,12 +15,11 @@ const NEIGHBORS: ReadonlyMap<string, string> = new Map([
   ['5', '46'], ['6', '57'], ['7', '68'], ['8', '79'], ['9', '80'],
   ['0', '9op'],
 ])
-/** Letters that look alike, in both directions. */
-const ALIKE =
-  ['l1', 'li', 'lj', 'i1', 'ij', 'o0', 'uv', 'vw', 'nm', 'ea', 'ao', 'eo', 'sz', 'ck', 'iy']
+/** Letters that look or sound alike, in both directions; vowels make another word: `globe.com`. */
+const ALIKE = ['l1', 'li', 'lj', 'i1', 'ij', 'o0', 'uv', 'vw', 'nm', 'sz', 'ck', 'iy']
 
 /** The cost of one edit, in tenths of the costliest. */
-const COST = { double: 5, swap: 6, neighbor: 6, alike: 6, missing: 8, extra: 9, other: 10 } as const
+const COST = { double: 5, swap: 6, neighbor: 6, alike: 6, missing: 8, extra: 9, other: 11 } as const
 
 type SplitDomain = {
   readonly domain: string
@@ -104,9 +103,11 @@ function computeCost (
     : isRealEnding ? undefined : endingCost(typed.ending, provider.ending)
   if (ending === undefined) return undefined
   if (typed.name === provider.name) return ending
-  // The shorter a name is, the more real names are near it.
+  // The shorter a name is, the more real names are near it: with any other letter in a place, names
+  // of seven letters and less are mostly real.
   const { length } = provider.name
-  const max = length <= 3 ? 0 : length === 4 ? COST.swap : length <= 7 ? COST.other : MAX_NAME_COST
+  const max =
+    length <= 3 ? 0 : length === 4 ? COST.swap : length <= 7 ? 2 * COST.double : MAX_NAME_COST
   const cost = editCost(typed.name, provider.name, max)
   return cost > max ? undefined : cost + ending
 }

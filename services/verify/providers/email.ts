@@ -249,7 +249,7 @@ function createVerdict (
     role: lists.isRole(local, domain),
     free: listing.free,
   }
-  const suggestion = suggestDomain(domain)
+  const suggestion = hasRealMailboxes(checked.probed) ? undefined : suggestDomain(domain)
   const mxFound = checked.mail && BY_DOMAIN[checked.mail].mxFound
   const catchAll = checked.probed?.catchAll
   const { exchange = '', spf, dmarc } = checked.facts ?? {}
@@ -275,6 +275,10 @@ function createVerdict (
     },
   }
 }
+
+/** Somebody uses the domain: one that was registered for its typos accepts anybody, or nobody. */
+const hasRealMailboxes = (probed: Probed | undefined): boolean =>
+  probed?.mailbox === 'accepted' && probed.catchAll === false
 
 type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'free' | 'typo', boolean>>
 

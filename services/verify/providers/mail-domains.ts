@@ -86,19 +86,8 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const roots = createCache<DnsAnswer<string>>(options)
   const isAvailable = async () => (await roots.get('.', dns.root)).kind === 'found'
   const { isReachable = isPublicAddress, shared, lists } = options
-  const reachable = (answer: DnsAnswer<string>): DnsAnswer<string> => {
-    if (answer.kind !== 'found') return answer
-    const records = answer.records.filter(isReachable).slice(0, MAX_ADDRESSES)
-    return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
-  }
-  const reachableAddresses = (host: string) => hosts.get(host, async () => {
-    if (isIP(host) !== 0) return reachable({ kind: 'found', records: [host] })
-    const older = reachable(await dns.addresses(host, 4))
-    if (older.kind === 'found' || older.kind === 'no_domain') return older
-    const newer = reachable(await dns.addresses(host, 6))
-    // Some servers deny that a name exists when they are asked for IPv6 (RFC 4074, 4.2).
-    return newer.kind === 'none' || newer.kind === 'no_domain' ? older : newer
-  })
+  const reachableAddresses = (host: string) =>
+    hosts.get(host, async () => await findAddresses(dns, host, isReachable))
   const search = async (domain: string): Promise<Found> => {
     const literal = literalAddress(domain)
     const answer = literal === undefined ? await dns.mailExchanges(domain) : NO_RECORDS
@@ -152,6 +141,23 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
       return { exchange, ...isKnown && policies.known(domain) }
     },
   }
+}
+
+/** IPv6 addresses only if no other one is reachable. */
+async function findAddresses (
+  dns: DnsQueries, host: string, isReachable: (address: string) => boolean
+): Promise<DnsAnswer<string>> {
+  const reachable = (answer: DnsAnswer<string>): DnsAnswer<string> => {
+    if (answer.kind !== 'found') return answer
+    const records = answer.records.filter(isReachable).slice(0, MAX_ADDRESSES)
+    return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
+  }
+  if (isIP(host) !== 0) return reachable({ kind: 'found', records: [host] })
+  const older = reachable(await dns.addresses(host, 4))
+  if (older.kind === 'found' || older.kind === 'no_domain') return older
+  const newer = reachable(await dns.addresses(host, 6))
+  // Some servers deny that a name exists when they are asked for IPv6 (RFC 4074, 4.2).
+  return newer.kind === 'none' || newer.kind === 'no_domain' ? older : newer
 }
 
 const hasExchange = (kind: MailDomain) => kind === 'accepts' || kind === 'disposable'
