@@ -233,6 +233,11 @@ local total = tonumber(fields.totalRows)
 if tonumber(fields.finishedRows) > total then
   error('job ' .. job .. ' would have ' .. fields.finishedRows .. ' finished rows of ' .. total)
 end
+-- A loss of Redis forgets a cancellation, but not the rows that it ended: when they are counted
+-- again, so is the cancellation.
+if fields.cancelledRecords ~= '0' and fields.status ~= 'cancelling' then
+  buffer(fields, { 'status', 'cancelling' })
+end
 local maximum = tonumber(fields.maxQuoteMicros)
 local charge = charge_of(fields)
 local ends = is_complete(fields)

@@ -47,6 +47,18 @@ describe('cancel', () => {
       .toMatchObject({ kind: 'ended', job: { status: 'cancelled' } })
   })
 
+  it('that Redis has lost is restored by the rows that it ended', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1'))
+    const first = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { cancelled: upTo(3) })
+    await store.tally(tenant, first)
+    expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'cancelling' })
+    const rest = blockOf({ job: 'job_1', chunkRows: 10 }, { live: [3, 4, 5, 6, 7, 8, 9] })
+    expect(await store.tally(tenant, rest)).toMatchObject({
+      ended: true, job: { status: 'cancelled', chargedMicros: 14_000, releasedMicros: 6_000 },
+    })
+  })
+
   it('is refused for a job that has ended, and 404 for an unknown one', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 1 }))

@@ -16,6 +16,7 @@ import {
 } from '../../services/jobs/submit.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
+import type { Cancelling } from './cancels.ts'
 import type { Chaos } from './chaos.ts'
 import type { ScenarioOutput, Sent } from './evidence.ts'
 import type { Complain } from './losses.ts'
@@ -35,6 +36,7 @@ export type Answered = {
 export type Request = {
   readonly submission: object
   readonly chaos: Chaos
+  readonly onClaimed: Cancelling['onClaimed']
   /** How often Redis was lost by now. Throws when it cannot be recovered. */
   readonly losses: () => number
   /** Without retries: nothing ships the outbox before the end, so they would never stop. */
@@ -46,12 +48,14 @@ const AGAIN_AFTER_MS = 50
 
 /** Sends a request as a client does that retries on 503; with a key, until it is answered. */
 export async function request (
-  options: SubmitterOptions, { submission, chaos, losses, once = false }: Request
+  options: SubmitterOptions, sent: Request
 ): Promise<Answered> {
+  const { submission, chaos, onClaimed, losses, once = false } = sent
   const idempotencyKey = !once && chaos.happens(KEYED) ? `key-${chaos.below(2 ** 31)}` : ''
   const isKeyed = idempotencyKey !== ''
   const jobs: string[] = []
-  const submitter = createSubmitter({ ...options, store: recording(options.store, jobs) })
+  const store = recording(options.store, jobs, onClaimed)
+  const submitter = createSubmitter({ ...options, store })
   const before = losses()
   for (;;) {
     const outcome = await answerOf(submitter.submit({ ...submission, idempotencyKey } as never))
@@ -81,12 +85,13 @@ async function answerOf (submitted: Promise<SubmitOutcome>): Promise<SubmitOutco
 
 /** Records every job that is claimed. */
 function recording (
-  store: SubmitterOptions['store'], jobs: string[]
+  store: SubmitterOptions['store'], jobs: string[], onClaimed: Cancelling['onClaimed']
 ): SubmitterOptions['store'] {
   return {
     ...store,
     claim: async (tenant, claim) => {
       jobs.push(claim.job)
+      onClaimed(tenant, claim.job)
       return await store.claim(tenant, claim)
     },
   }

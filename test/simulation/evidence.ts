@@ -1,5 +1,6 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { Journal } from '../../schemas/types.ts'
+import type { Cancelling } from './cancels.ts'
 import type { Followed, Requested } from './clients.ts'
 import type { Funded } from './inputs.ts'
 import type { LossKind } from './state-loss.ts'
@@ -31,6 +32,7 @@ export type Evidence = {
   readonly losses: readonly LossKind[]
   readonly deaths: number
   readonly salvaged: readonly Journal[]
+  readonly cancels: Cancelling['byJob']
   /** Messages that were sent more than once in a run without faults. */
   readonly repeats: readonly string[]
 }

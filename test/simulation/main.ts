@@ -12,9 +12,9 @@ function whole (text: string): number {
 
 const { seeds, first, workers } = new Command('simulate')
   .description('Runs the whole pipeline on an in-memory broker and two real Redis with seeded ' +
-    'crashes, duplicates, outages, lost keys, broken messages and losses of Redis, and checks ' +
-    'every invariant after each run. A seed determines its run completely; the first that ' +
-    'violates an invariant stops the simulation.')
+    'crashes, duplicates, outages, cancelled jobs, lost keys, broken messages and losses of ' +
+    'Redis, and checks every invariant after each run. A seed determines its run completely; the ' +
+    'first that violates an invariant stops the simulation.')
   .option('--seeds <number>', 'how many runs', whole, 1_000)
   .option('--first <number>', 'the first seed; the others follow it', whole, 1)
   .option('--workers <number>', 'processes, each with Redis of its own', whole,
@@ -42,8 +42,10 @@ const { last, seconds, runs, failed } = await runSeeds({
 if (failed === undefined) {
   const crashes = runs.reduce((sum, run) => sum + run.crashes, 0)
   const losses = runs.reduce((sum, run) => sum + run.losses.length, 0)
+  const cancelled = runs.reduce((sum, run) => sum + run.cancelled, 0)
   console.log(`all invariants hold: seeds ${first} to ${last}, ${all(crashes)} crashes, ` +
-    `${all(losses)} losses of Redis, ${seconds.toFixed(1)} s, ${rate()} a second`)
+    `${all(losses)} losses of Redis, ${all(cancelled)} jobs cancelled midway, ` +
+    `${seconds.toFixed(1)} s, ${rate()} a second`)
 } else {
   console.error(wordsOf(failed))
   process.exitCode = 1

@@ -2,13 +2,16 @@ import type { Redis } from 'ioredis'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { POISON } from '../../services/runtime/engine/dead-letters.ts'
-import { deadTopic, listSubscriptions } from '../../services/runtime/platform/topics.ts'
+import { deadTopic, listSubscriptions, topicName } from '../../services/runtime/platform/topics.ts'
 import { readPrices } from '../../services/money/prices.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { listColumns } from '../../services/jobs/results/columns.ts'
 import type { ArchivedJob } from '../../services/jobs/results/archive.ts'
 import { createResults, LostResultsError } from '../../services/jobs/results/results.ts'
-import { READING_STAGES } from '../../services/topology.ts'
+import type { Incoming } from '../../services/runtime/engine/stage.ts'
+import { indexes } from '../../services/runtime/platform/bitmap.ts'
+import { LANES, READING_STAGES } from '../../services/topology.ts'
+import { cellsIn } from '../support/clickhouse/results.ts'
 import {
   checkCounts, checkInputs, checkLetters, checkVerdicts, wholeJobs, type Complain,
 } from './losses.ts'
@@ -16,6 +19,7 @@ import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
 import { boughtCells, hasLists, isReleasedAtTimes, isSuppressed, PRICE_LISTS } from './inputs.ts'
 import { optionsPriceMicros } from '../../services/jobs/options.ts'
+import { checkEnd } from './cancels.ts'
 import { checkFollowed, checkVerified } from './clients.ts'
 import { countedRows } from './observer.ts'
 
@@ -49,6 +53,7 @@ export async function breachesOf (evidence: Evidence, redis: Redis): Promise<rea
   for (const tenant of evidence.tenants) {
     await checkMoney(evidence, { tenant, redis, chargedMicros: charged.get(tenant) ?? 0 }, complain)
   }
+  await checkBlocks(evidence, complain)
   return breaches
 }
 
@@ -104,6 +109,7 @@ async function checkJob (
   const { cacheHits, successRecords, failedRecords } = job.counts
   complain(`${id} successes and failures`, sent.inputs.length, successRecords + failedRecords)
   checkVerified(sent, { chargedMicros: job.chargedMicros, cells }, complain)
+  await checkEnd(evidence, { job, cells }, complain)
   const isBroken = poisoned.some(({ job: broken }) => broken === id)
   await checkFollowed(pipeline, { archived, followed: sent.followed }, {
     cells, isBroken, isLost: evidence.losses.length > 0,
@@ -139,6 +145,31 @@ function checkSetAside ({ pipeline: { bus } }: Evidence, complain: Complain): vo
     const letters = bus.messages(deadTopic(stage))
     complain(`messages of ${stage} taken for poison`, 0,
       letters.filter(({ headers }) => headers['dead_reason'] === POISON).length)
+  }
+}
+
+/** The bitmaps of every readable block, by which its rows are counted, say what its rows do. */
+async function checkBlocks (
+  { pipeline: { bus, messageCodec } }: Evidence, complain: Complain
+): Promise<void> {
+  for (const topic of LANES.map(lane => topicName('rows.completed', { lane }))) {
+    for (const raw of bus.messages(topic)) {
+      const opened = await messageCodec.decode(raw).catch(() => undefined)
+      if (opened?.kind !== 'message') continue
+      const { value, rows } = opened.message as Incoming<'rows.completed'>
+      const block = rows()
+      const [sources, reasons] = ['source', 'reason'].map(name => cellsIn(block, name) ?? [])
+      const byEnd = Map.groupBy(block.rows.entries(), ([at]) => {
+        const source = sources?.[at] ?? ''
+        return source === 'none' && reasons?.[at] === 'cancelled' ? 'cancelled' : source
+      })
+      const { finished, cached, live, invalid, unknown, cancelled } = value
+      const ended = ['cache', 'live', 'preflight', 'none', 'cancelled']
+        .map(end => (byEnd.get(end) ?? []).map(([, row]) => row))
+      const bitmaps = [finished, cached, live, invalid, unknown, cancelled]
+      complain(`bitmaps of a block of ${value.job}`,
+        [block.rows, ...ended], bitmaps.map(bitmap => [...indexes(bitmap)]))
+    }
   }
 }
 

@@ -24,6 +24,10 @@ export type Run = {
   readonly salvaged: number
   /** The outcomes of the requests: accepted, refused. */
   readonly outcomes: readonly string[]
+  /** Jobs that were cancelled when some of their rows had been checked, and others had not. */
+  readonly cancelled: number
+  /** Jobs with more live rows than they have reserved for. */
+  readonly capped: number
   /** Clients that got the rows of their job while they waited. */
   readonly verified: number
   /** Rows that clients got while their jobs ran. */
@@ -100,6 +104,8 @@ function runOf (
     corrupted: pipeline.corruption.corrupted.length,
     lostKeys: pipeline.corruption.lostKeys.size,
     calls: pipeline.observer.calls(),
+    cancelled: pipeline.observer.cancelledBetween.size,
+    capped: pipeline.observer.capped.size,
     losses,
     deaths,
     salvaged: salvaged.length,

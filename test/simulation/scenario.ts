@@ -9,6 +9,7 @@ import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import { topicName, watchJobPartitions } from '../../services/runtime/platform/topics.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
 import { LANES, type TopicName } from '../../services/topology.ts'
+import { type Cancelling, startCancelling } from './cancels.ts'
 import { type Chaos, createChaos } from './chaos.ts'
 import {
   type Answered, type Followed, followerOn, request, type Requested, verifierOn,
@@ -54,13 +55,17 @@ export async function runScenario (
   const { options, awaitRows, stop } =
     await submitterOn({ pipeline, subscriber, seed, chaos, acceptWithinMs })
   const losing = recovery && (() => lossesSoFar(recovery, losses))
+  const cancelling = startCancelling({
+    seed, pipeline, connect: setting.connect, check: () => losing?.(),
+  })
   const isFaultFree = Object.values(faults).every(fault => fault === 0)
   const takingOver = isFaultFree
     ? startTakeover(pipeline, setting.connect('state', 'reaper'), tenants)
     : undefined
   const follow = followerOn(pipeline, chaos)
   const requested =
-    await sendAll(options, { seed, chaos, tenants, cache, losing, awaitRows, follow })
+    await sendAll(options, { seed, chaos, tenants, cache, losing, awaitRows, follow, cancelling })
+  await cancelling.ended()
   const { repeats } = await endAll({ pipeline, recovery, chaos, acceptWithinMs })
   await takingOver?.stop()
   stop()
@@ -71,6 +76,7 @@ export async function runScenario (
     funded,
     requested,
     repeats: isFaultFree ? repeats : [],
+    cancels: cancelling.byJob,
     ...lossesOf(recovery, setting),
   }
 }
@@ -108,6 +114,7 @@ type Sending = {
   readonly awaitRows: (answered: Answered) => Promise<VerificationBody | undefined>
   /** What a client that reads the rows of its job meanwhile gets. */
   readonly follow: (answered: Answered) => Promise<Followed | undefined>
+  readonly cancelling: Cancelling
 }
 
 /** Some jobs, one after another or several at the same time; resolves when all are answered. */
@@ -130,15 +137,16 @@ async function sendAll (
 }
 
 async function send (
-  options: SubmitterOptions, { tenants, seed, chaos, losing }: Sending
+  options: SubmitterOptions, { tenants, seed, chaos, losing, cancelling }: Sending
 ): Promise<Omit<Requested, 'verified' | 'followed'>> {
   const tenant = chaos.pick(tenants)
   const inputs = inputsOf(seed, chaos)
   const forceFresh = chaos.happens(0.2)
   const sent = { tenant, inputs, forceFresh, options: chooseOptions(seed, chaos) }
-  const submission = submissionOf(sent)
+  const submission = { ...submissionOf(sent), ...cancelling.chooseDeadline() }
+  const { onClaimed } = cancelling
   const known = { losses: losing ?? (() => 0), once: losing === undefined }
-  return { ...sent, ...await request(options, { submission, chaos, ...known }) }
+  return { ...sent, ...await request(options, { submission, chaos, onClaimed, ...known }) }
 }
 
 const submissionOf = (

@@ -4,7 +4,8 @@ import { runSeeds, wordsOf, type Runs } from './runs.ts'
 /** A fixed number, so that every run proves the same; `npm run test:full` runs more. */
 const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 200)
 
-type Count = 'crashes' | 'corrupted' | 'lostKeys' | 'calls' | 'deaths' | 'verified' | 'followed'
+type Count = 'crashes' | 'corrupted' | 'lostKeys' | 'calls' | 'cancelled' | 'capped' | 'deaths' |
+  'verified' | 'followed'
 
 const sum = ({ runs }: Runs, of: Count) =>
   runs.reduce((total, run) => total + run[of], 0)
@@ -39,6 +40,8 @@ describe('the pipeline', () => {
     // A run that nothing happened to proves nothing.
     expect(sum(all, 'crashes')).toBeGreaterThan(all.last)
     expect([sum(all, 'corrupted') > 0, sum(all, 'lostKeys') > 0]).toEqual([true, true])
+    expect(sum(all, 'cancelled')).toBeGreaterThan(all.last / 40)
+    expect(sum(all, 'capped')).toBeGreaterThan(0)
     expect(every(all, 'losses')).toEqual(['empty', 'old', 'restart'])
     expect(sum(all, 'deaths')).toBeGreaterThan(0)
     expect(sum(all, 'verified')).toBeGreaterThan(all.last)

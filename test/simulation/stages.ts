@@ -147,6 +147,8 @@ function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
         open.set(row, { reason: 'greylisted', afterMs: chaos.below(6), forHost: true })
         verdicts.delete(row)
       }
+      observer.onAnswered(rows.filter(({ row }) => verdicts.has(row))
+        .map(({ canonical }) => canonical))
       return verdicts.size === 0 ? { kind: 'down', open } : { kind: 'answered', verdicts, open }
     }),
   }))

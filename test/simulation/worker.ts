@@ -36,6 +36,8 @@ async function runOne (seed: number, faultFree: boolean): Promise<Run> {
       corrupted: 0,
       lostKeys: 0,
       calls: 0,
+      cancelled: 0,
+      capped: 0,
       losses: [],
       deaths: 0,
       salvaged: 0,
