@@ -14,16 +14,18 @@ export function missedOf ({ mutants, tests }: Report): Report['mutants'] {
 }
 
 /**
- * Tests of a folder that could all go together, because the rest finds every mutant that they find.
- * Those that find the fewest go first. A property says more than a case, so it is not asked. Nor is
- * a test that reaches none: its values were computed while modules were loaded, for a table.
+ * Tests that could all go together, because the rest finds every mutant that they find. Those that
+ * find the fewest go first. A property says more than a case, so a file with any is not asked. Nor
+ * is a test that reaches none: its values were computed while modules were loaded, for a table.
  */
-export function spareTests ({ tests }: Report, folder: string): readonly string[] {
+export function spareTests (
+  { tests }: Report, isProperty: (file: string) => boolean
+): readonly string[] {
   const killers = new Map<string, number>()
   for (const { kills } of tests.filter(({ isDisturbed }) => !isDisturbed)) {
     for (const id of kills) killers.set(id, (killers.get(id) ?? 0) + 1)
   }
-  return tests.filter(({ file }) => file.startsWith(folder))
+  return tests.filter(({ file }) => !isProperty(file))
     .toSorted((a, b) => a.kills.length - b.kills.length)
     .filter(test => {
       const isSpare = isFoundByOthers(test, killers)

@@ -29,8 +29,8 @@ type Score = { readonly score: number, readonly mutants: number }
 const command = new Command('mutate')
   .description('Changes the code of a folder in one place at a time and runs its unit tests, and ' +
     'properties and integration tests without a stack. Prints the share of changes that a test ' +
-    'finds, those that none finds, and unit tests whose changes others find as well. Tests that ' +
-    'take long with all changes run only with those that no other test finds.')
+    'finds, those that none finds, and tests whose changes others find as well. Tests that take ' +
+    'long with all changes run only with those that no other test finds.')
   .argument('<path>', 'a folder or file of services/')
   .option('--processes <number>', 'that run tests at a time', Number, 2)
   .option('--seconds <number>', 'a test may take with all changes', Number, 30)
@@ -156,11 +156,16 @@ async function forEachAtATime (
 }
 
 function linesOf (report: Report): readonly string[] {
-  const spare = options.sample === undefined ? spareTests(report, unitTests) : []
+  const spare = options.sample === undefined ? spareTests(report, isProperty) : []
   return [
     ...missedOf(report).map(mutant => `not found: ${wordsOf(mutant)}`),
     ...spare.map(test => `redundant: ${test}`),
   ]
+}
+
+/** Whether a test draws its cases, by fast-check or from seeds. */
+function isProperty (file: string): boolean {
+  return /\bfc\.assert|seed/i.test(readFileSync(join(root, file), 'utf8'))
 }
 
 function wordsOf ({ file, line, kind, replacement }: Mutant): string {
