@@ -36,7 +36,7 @@ export async function createTopics (options: TopicOptions): Promise<void> {
     const there = wanted.filter(({ name }) => existing.has(name))
     const grown = await planGrowth(admin, there, partitions)
     await create(admin, missing, options)
-    say(`topics: ${missing.length} created, ${existing.size} were there`)
+    say(`topics: ${missing.length} created, ${there.length} were there`)
     await addPartitions(admin, grown, say)
     if (there.length > 0) await alignSettings(admin, there, options)
   })

@@ -4,7 +4,7 @@ import { type CheckOptions, findDifferences } from '../../deploy/provision/check
 import { createTopics } from '../../deploy/provision/topics.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
-import { parseTopicPartitions } from '../../services/runtime/platform/topics.ts'
+import { parseTopicPartitions, topicsWithPartitions } from '../../services/runtime/platform/topics.ts'
 import { eventually } from '../support/eventually.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 import { startOwnBroker, type OwnBroker } from '../support/kafka/own-broker.ts'
@@ -50,6 +50,14 @@ it('provision refuses too few partitions of a topic until an operator adds some'
   await withAdmin(broker, admin =>
     admin.createPartitions({ topicPartitions: [{ topic: TOPIC, count: 4 }] }))
   await eventually(provisioned)
+})
+
+it('provision counts its own topics as there, and no others', async () => {
+  await withAdmin(broker, admin =>
+    admin.createTopics({ topics: [{ topic: 'another' }], waitForLeaders: false }))
+  const { length } = topicsWithPartitions(parseTopicPartitions(''))
+  await eventually(async () =>
+    expect(await provisioned()).toContain(`topics: 0 created, ${length} were there`))
 })
 
 it('provision corrects its own settings and keeps those of operators', async () => {
