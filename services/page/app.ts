@@ -1,8 +1,12 @@
+import type { Server } from 'node:https'
 import Fastify, {
   LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply,
   type FastifyRequest, type RouteOptions,
 } from 'fastify'
 import { guardConnections, type MinimumThroughput } from '../runtime/platform/peer-guards.ts'
+import {
+  type CertificateSettings, readCertificate, renewCertificate,
+} from '../runtime/platform/certificate.ts'
 import {
   CONNECTION_DEFAULTS, type ConnectionSettings, createDocument, frameworkLimits, nodeLimits,
   PublicLimit, readClientAddresses, sendDocument,
@@ -34,20 +38,24 @@ type Options = {
   readonly deps: PageDeps
   readonly trustedProxies: readonly string[]
   readonly log?: FastifyBaseLogger
-  readonly https?: { readonly cert: Buffer, readonly key: Buffer }
+  readonly tls: CertificateSettings
   readonly connection?: ConnectionSettings
 }
 
-/** Creates the HTTP server of the page without listening; tests inject requests. */
+/**
+ * Creates the HTTP server of the page without listening; tests inject requests.
+ * @throws TypeError for a certificate that cannot be used.
+ */
 export function createPage (options: Options): FastifyInstance {
-  const { deps, trustedProxies, log, https, connection = CONNECTION_DEFAULTS } = options
+  const { deps, trustedProxies, log, tls, connection = CONNECTION_DEFAULTS } = options
+  const certificate = readCertificate(tls)
   const proxies = parseNetworks(trustedProxies, 'TRUSTED_PROXIES')
   const rules = { trustedProxies, limit: new PublicLimit(connection) }
-  const secure = { ...https, ...nodeLimits(connection), minVersion: 'TLSv1.2' }
+  const secure = { ...certificate, ...nodeLimits(connection), minVersion: 'TLSv1.2' }
   const app = Fastify({
     ...frameworkLimits(connection),
     ...(log === undefined ? {} : { loggerInstance: log }),
-    ...(https === undefined ? {} : { https: secure as object }),
+    ...(certificate === undefined ? {} : { https: secure as object }),
     maxRequestsPerSocket: connection.MAX_REQUESTS_PER_CONNECTION,
     // The log must not contain the data that URLs carry.
     logController: new LogController({ disableRequestLogging: true }),
@@ -61,6 +69,9 @@ export function createPage (options: Options): FastifyInstance {
     },
     clientErrorHandler: answerBadData,
   }) as unknown as FastifyInstance
+  if (certificate !== undefined) {
+    renewCertificate(app.server as Server, certificate, { settings: tls, log: app.log })
+  }
   guardConnections(app.server, connection, proxies)
   readClientAddresses(app, proxies)
   // Forms, and files, which the REST interface reads.

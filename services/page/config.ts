@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { certificateFields } from '../runtime/platform/certificate.ts'
 import {
   clickhouseKeys, commonConfig, defineConfig, pick, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
@@ -58,12 +59,7 @@ export const pageConfig = defineConfig({
   TRUSTED_PROXIES: Type.Array(Type.String(), {
     default: [], description: 'Addresses or networks whose X-Forwarded-Proto header is trusted.',
   }),
-  TLS_CERT_FILE: Type.String({
-    default: '', description: 'PEM file with the certificate and its chain; needs TLS_KEY_FILE.',
-  }),
-  TLS_KEY_FILE: Type.String({
-    default: '', description: 'PEM file with the private key of TLS_CERT_FILE.',
-  }),
+  ...certificateFields,
   SESSION_IDLE_MS: Type.Integer({
     default: HOUR_MS,
     minimum: 100,

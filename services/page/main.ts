@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { createAccessLog } from '../accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../accounts/access-log/copy.ts'
 import { createApiKeys } from '../accounts/api-keys.ts'
@@ -19,7 +18,6 @@ import { createRestClients } from './rest-clients.ts'
 
 /** Connects to Redis and ClickHouse, creates all dependencies of the page, and listens. */
 async function startPage (config: PageConfig, context: ServiceContext): Promise<Running> {
-  const https = readCertificate(config)
   const provider = readProviderSettings(config)
   const { state, clickhouse, recordMac } = await connectDeps(
     config, context, ['state', 'clickhouse', 'recordMac'])
@@ -50,7 +48,7 @@ async function startPage (config: PageConfig, context: ServiceContext): Promise<
     trustedProxies: config.TRUSTED_PROXIES,
     log: context.log,
     connection: config,
-    ...https && { https },
+    tls: config,
   })
   context.onStop(() => app.close())
   const { HOST: host, PORT_PAGE, PORT_HTTP: port } = config
@@ -58,23 +56,6 @@ async function startPage (config: PageConfig, context: ServiceContext): Promise<
     throw explainListenError(error, PORT_PAGE === undefined ? 'PORT_HTTP' : 'PORT_PAGE')
   })
   return { ready: () => state.status === 'ready' }
-}
-
-/**
- * The certificate and key to listen with; undefined when neither file is set.
- * @throws TypeError when only one of the files is set, and the error of an unreadable file.
- */
-function readCertificate (
-  { TLS_CERT_FILE: cert, TLS_KEY_FILE: key }: PageConfig
-): { readonly cert: Buffer, readonly key: Buffer } | undefined {
-  if (cert === '' && key === '') return undefined
-  if (cert === '' || key === '') {
-    const [set, unset] = cert === ''
-      ? ['TLS_KEY_FILE', 'TLS_CERT_FILE']
-      : ['TLS_CERT_FILE', 'TLS_KEY_FILE']
-    throw new TypeError(`${set} is set, but ${unset} is not: set both, or neither.`)
-  }
-  return { cert: readFileSync(cert), key: readFileSync(key) }
 }
 
 export const pageService = { config: pageConfig, start: startPage }

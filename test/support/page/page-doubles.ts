@@ -120,7 +120,12 @@ export type Visitor = 'link' | 'operator' | Role
 /** A page on an empty Redis and doubles of other services, until the end of the test. */
 export function openPage ({ deps: more, client = {}, ...options }: Opening = {}) {
   const deps = { ...createDeps(client), ...more }
-  const app = createPage({ trustedProxies: ['10.0.0.0/8'], ...options, deps })
+  const app = createPage({
+    trustedProxies: ['10.0.0.0/8'],
+    tls: { TLS_CERT_FILE: '', TLS_KEY_FILE: '', TLS_RELOAD_MS: 10 },
+    ...options,
+    deps,
+  })
   const stored = storeOrganizations()
   app.addHook('onReady', async () => await stored)
   onTestFinished(() => app.close())

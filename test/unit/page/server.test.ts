@@ -1,16 +1,16 @@
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
+import { join } from 'node:path'
+import type { TLSSocket } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { selfSigned } from '../../../deploy/local/certificate.ts'
 import { ApiError } from '../../../services/client/client.ts'
-import { pageService } from '../../../services/page/main.ts'
-import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import { expectProtectedAnswers } from '../../support/early-answers.ts'
-import { ROOT_KEY_SETTINGS } from '../../support/keys/organization-keys.ts'
-import { MESSAGE_KEY_ENV } from '../../support/keys/signed.ts'
+import { newFolder } from '../../support/folder.ts'
 import { openPage, ORGANIZATION } from '../../support/page/page-doubles.ts'
 
 const customer = { kind: 'customer', orgId: ORGANIZATION.id } as const
@@ -18,6 +18,23 @@ const PROXIED = { remoteAddress: '10.0.0.9', headers: { 'x-forwarded-proto': 'ht
 /** The path of the style sheet, which has a hash. */
 const stylePath = async ({ ask }: ReturnType<typeof openPage>) =>
   /\/static\/[0-9a-f]{16}\/page\.css/.exec((await ask('/sign-in')).body)?.[0] ?? ''
+
+/** Settings of a certificate that does not exist yet; `renew` writes it. */
+function certificateFiles () {
+  const folder = newFolder('page-certificate-')
+  const tls = {
+    TLS_CERT_FILE: join(folder, 'cert.pem'),
+    TLS_KEY_FILE: join(folder, 'key.pem'),
+    TLS_RELOAD_MS: 10,
+  }
+  const renew = (name: string) => {
+    const { cert, key } = selfSigned(name)
+    writeFileSync(tls.TLS_CERT_FILE, cert)
+    writeFileSync(tls.TLS_KEY_FILE, key)
+    return cert
+  }
+  return { tls, renew }
+}
 
 describe('every response of the page', () => {
   it('forbids content of other sites, inline scripts and caching', async () => {
@@ -53,8 +70,9 @@ describe('every response of the page', () => {
   })
 
   it('is over HTTPS, with a Secure cookie, when the page has a certificate', async () => {
-    const { cert, key } = selfSigned('page')
-    const { app, deps } = openPage({ https: { cert: Buffer.from(cert), key: Buffer.from(key) } })
+    const { tls, renew } = certificateFiles()
+    const cert = renew('page')
+    const { app, deps } = openPage({ tls })
     const origin = (await app.listen({ host: '127.0.0.1', port: 0 }))
     const sent = request(`${origin}/sign-in`, {
       method: 'POST',
@@ -72,16 +90,26 @@ describe('every response of the page', () => {
       .toMatch(/^__Host-session=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Strict$/)
   })
 
-  it('needs a certificate with its key', async () => {
-    const config = loadConfig(pageService.config, {
-      ...MESSAGE_KEY_ENV,
-      ...ROOT_KEY_SETTINGS,
-      REDIS_STATE_URL: 'redis://127.0.0.1:1',
-      CLICKHOUSE_URL: 'http://127.0.0.1:1',
-      TLS_CERT_FILE: '/cert.pem',
-    })
-    await expect(pageService.start(config, {} as never))
-      .rejects.toThrow('TLS_CERT_FILE is set, but TLS_KEY_FILE is not: set both, or neither.')
+  it('comes with a renewed certificate as soon as there is one', async () => {
+    const { tls, renew } = certificateFiles()
+    const first = renew('first')
+    const { app } = openPage({ tls })
+    const origin = await app.listen({ host: '127.0.0.1', port: 0 })
+    const ask = async (ca: string) => {
+      const sent = request(`${origin}/sign-in`, { ca, agent: false, servername: 'localhost' }).end()
+      const [answer] = await once(sent, 'response') as [IncomingMessage]
+      answer.resume()
+      return (answer.socket as TLSSocket).getPeerCertificate().subject.CN
+    }
+    expect(await ask(first)).toBe('first')
+    const second = renew('second')
+    await expect.poll(() => ask(second).catch(() => '')).toBe('second')
+  })
+
+  it('needs a certificate with its key', () => {
+    const { tls } = certificateFiles()
+    expect(() => openPage({ tls: { ...tls, TLS_KEY_FILE: '' } }))
+      .toThrow('Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
   })
 })
 
