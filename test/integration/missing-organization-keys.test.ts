@@ -73,7 +73,8 @@ it('keys of an organization that vanish from a running Redis are never replaced'
     status: 503, message: expect.stringContaining('nothing was reserved or charged'),
   })
   const refused = workspace(env, 'keys', 'rotate', '--org', orgId)
-  await expect(refused).rejects.toThrow(`the state Redis lacks keys of organization ${orgId}: `)
+  await expect(refused).rejects.toThrow(`the state Redis lacks keys of organization ${orgId}: ` +
+    'partners.1, results.1, webhooks.1. Restart every ledger')
   expect(await workspace(env, 'keys', 'list')).toMatchObject({
     lacking: expect.arrayContaining([`keys of ${orgId}`]),
   })
