@@ -24,10 +24,12 @@ export type Supervised = {
 }
 
 /**
- * Starts a program and starts it again whenever it ends; `onChange` hears of every end and of
- * every start after it.
+ * Starts a program and starts it again whenever it ends; `onChange` hears of every end, with its
+ * reason, and of every start after it.
  */
-export function supervise (spec: ProcessSpec, onChange: () => void = () => undefined): Supervised {
+export function supervise (
+  spec: ProcessSpec, onChange: (ended?: string) => void = () => undefined
+): Supervised {
   let child: Child | undefined
   let restarts = 0
   let pause = new AbortController()
@@ -44,7 +46,7 @@ export function supervise (spec: ProcessSpec, onChange: () => void = () => undef
       if (end.signal.aborted) return
       delayMs = nextDelayMs(delayMs, performance.now() - startedAt)
       console.log(`${spec.name} ended (${how}), starting again in ${delayMs} ms`)
-      onChange()
+      onChange(how)
       pause = new AbortController()
       await sleep(delayMs, undefined, { signal: pause.signal }).catch(() => undefined)
       restarts += 1

@@ -1,10 +1,8 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { openPortBook } from '../../deploy/local/ports.ts'
-import {
-  answersOk, type Child, nextDelayMs, type ProcessSpec, startChild, stopChild,
-} from '../../deploy/local/process.ts'
+import { answersOk, type ProcessSpec } from '../../deploy/local/process.ts'
 import type { Addresses } from '../../deploy/local/source.ts'
+import { supervise, type Supervised } from '../../deploy/local/supervise.ts'
 import type { Failpoint } from '../../services/runtime/platform/failpoint.ts'
 import { STAGES } from '../../services/topology.ts'
 import type { FaultStack } from './stack.ts'
@@ -119,15 +117,14 @@ export type End = {
 type Fired = { readonly name: string, readonly pid: number, readonly atMs: number }
 
 type Instance = {
-  readonly name: string
   readonly spec: ProcessSpec
+  readonly program: Supervised
   readonly metricsUrl: string
   /** Of `ingest` alone. */
   readonly baseUrl: string | undefined
   readonly failpoints: string
   /** Resolves once it has stopped and will not be restarted; SIGTERM by default. */
   readonly stop: (signal?: 'SIGKILL') => Promise<void>
-  readonly child: () => Child | undefined
   readonly expect: () => void
 }
 
@@ -142,11 +139,10 @@ type ServicesOptions = {
 
 const root = `${import.meta.dirname}/../..`
 const HEAP_LIMIT = '--max-old-space-size=768'
-const READY_WITHIN_MS = 480_000
 
-function killInstance ({ expect, child }: Instance, signal: NodeJS.Signals): void {
+function killInstance ({ expect, program }: Instance, signal: NodeJS.Signals): void {
   if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') expect()
-  child()?.kill(signal)
+  program.kill(signal)
 }
 
 /**
@@ -185,11 +181,13 @@ function createServices (options: ServicesOptions) {
     names: () => [...instances.keys()],
     /** Since the start, in order. */
     ends: (): readonly End[] => ends,
-    pid: (name: string) => find(name).child()?.pid,
+    pid: (name: string) => find(name).program.pid(),
     /** It is started again when it ends. */
     kill: (name: string, signal: NodeJS.Signals) => killInstance(find(name), signal),
     setScale,
-    untilReady: () => Promise.all([...instances.values()].map(untilReady)),
+    untilReady: async () => {
+      await Promise.all([...instances.values()].map(({ program }) => program.untilReady()))
+    },
     isReady: (name: string) => find(name).spec.ready(),
     ...failpointsOf(find),
     metric: (name: string, metric: string) => readMetric(find(name).metricsUrl, metric),
@@ -267,45 +265,25 @@ async function specOf (
 }
 
 function keepRunning (spec: Awaited<ReturnType<typeof specOf>>, ends: End[]): Instance {
-  const over = new AbortController()
-  let child: Child | undefined
   let isExpected = false
-  const run = async () => {
-    let delayMs = 0
-    while (!over.signal.aborted) {
-      const startedAt = performance.now()
-      child = startChild(spec)
-      const how = await child.exited
-      child = undefined
-      ends.push({
-        name: spec.name, how, atMs: Date.now(), isExpected: isExpected || over.signal.aborted,
-      })
-      isExpected = false
-      delayMs = nextDelayMs(delayMs, performance.now() - startedAt)
-      await sleep(delayMs, undefined, { signal: over.signal }).catch(() => {})
-    }
-  }
-  const running = run()
+  const program = supervise(spec, how => {
+    if (how === undefined) return
+    ends.push({ name: spec.name, how, atMs: Date.now(), isExpected })
+    isExpected = false
+  })
   return {
-    name: spec.name,
     spec,
+    program,
     metricsUrl: spec.metricsUrl,
     baseUrl: spec.baseUrl,
     failpoints: spec.failpoints,
-    child: () => child,
     expect: () => { isExpected = true },
     stop: async signal => {
-      over.abort()
-      child?.kill(signal ?? 'SIGCONT')
-      if (child !== undefined) await stopChild(child, spec.graceMs)
-      await running
+      const stopped = program.stop()
+      program.kill(signal ?? 'SIGCONT')
+      await stopped
     },
   }
-}
-
-async function untilReady ({ spec, name }: Instance): Promise<void> {
-  const isReady = await poll(async () => await spec.ready() || undefined, READY_WITHIN_MS, 100)
-  if (!isReady) throw new Error(`${name} was not ready within ${READY_WITHIN_MS} ms`)
 }
 
 /** The sum of a metric over its labels; undefined while the process does not answer. */
