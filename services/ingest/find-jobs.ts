@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import { JOB_ID_PATTERN, type JobBody, type JobListBody } from '../../schemas/api/job.ts'
-import type { ResultsQuery } from '../../schemas/api/results.ts'
+import type { ResultRow, ResultsQuery } from '../../schemas/api/results.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { JobErasure } from '../jobs/erasures.ts'
 import { deriveHeaderKey, JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
@@ -16,7 +16,7 @@ import type { JobStore, JobWithManifest } from '../jobs/store.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
 import { type ApiError, ApiException } from './errors.ts'
 import type { IngestDeps } from './deps.ts'
-import { createRowShape } from './results-response.ts'
+import { createRowText } from './results-response.ts'
 import { hasAllRows } from '../jobs/job-record.ts'
 
 /** The format of job ids. */
@@ -196,8 +196,10 @@ export async function awaitResults (
     return rows
   }
   const [rows, header] = await Promise.all([readRows(), deps.openHeader(job)])
-  const shape = createRowShape(ended.service, listJsonFields(ended.service, header), types)
-  return { ...jobBody(ended, header), preflight: ended.preflight, results: rows.map(shape) }
+  const columns = listJsonFields(ended.service, header)
+  const toText = createRowText(ended.service, { columns, types })
+  const results = rows.map(cells => JSON.parse(`{${toText(cells)}}`) as ResultRow)
+  return { ...jobBody(ended, header), preflight: ended.preflight, results }
 }
 
 export type ListFilter = {

@@ -10,16 +10,17 @@ import type { ServiceSlug } from '../topology.ts'
 import { type ApiError, ApiException } from './errors.ts'
 import type { IngestDeps } from './deps.ts'
 import {
-  cachingHeaders, chooseForm, type Coding, codingFor, compressed, createCompressor, isUnchanged,
+  cachingHeaders, chooseForm, codingFor, compressed, createCompressor, isUnchanged,
 } from './response.ts'
 import { ID_COLUMN } from '../../schemas/api/columns.ts'
+import { DELIMITERS } from '../../schemas/files/csv-format.ts'
 import { createOriginalJson, joinedColumns, resultDisposition } from '../jobs/results/csv.ts'
 import {
   parseCell, listColumns, listJsonFields, parseRowChecks, listRowFields,
 } from '../jobs/results/columns.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import {
-  parquetPieces, createTable, NUMBER_COLUMNS, workbookStream,
+  createTable, NUMBER_COLUMNS, parquetPieces, PIECE_CHARACTERS, textPieces, workbookStream,
 } from '../jobs/results/result-tables.ts'
 import { eventLoop } from '../runtime/platform/limits.ts'
 import {
@@ -28,7 +29,7 @@ import {
 } from '../jobs/results/provisional.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobWithManifest } from '../jobs/store.ts'
-import { NO_HEADER } from '../jobs/message-codec.ts'
+import type { JobHeader } from '../jobs/message-codec.ts'
 
 /** Formats of the results by media type; the first one is the default. */
 export const RESULT_TYPES = {
@@ -40,6 +41,8 @@ export const RESULT_TYPES = {
 } as const
 
 export type ResultForm = keyof typeof RESULT_TYPES
+/** All rows, not a page of them. */
+type FileForm = Exclude<ResultForm, 'json'>
 
 /** Query fields that not every format supports, with those that do. */
 const ONLY_IN: Readonly<Partial<Record<keyof ResultsQuery, readonly ResultForm[]>>> = {
@@ -85,21 +88,16 @@ const CONTENT_TYPES = {
   parquet: PARQUET_TYPE,
 } as const
 
-/** Formats that are compressed by themselves. */
-const PACKED: readonly ResultForm[] = ['xlsx', 'parquet']
+/** Forms that are compressed by themselves. */
+const PACKED: readonly string[] = [WORKBOOK_TYPE, PARQUET_TYPE]
 
 type Piece = string | Uint8Array
 
-type FileExchange = {
+/** The rows of a job that a request selects, and its reply. */
+export type Answering = JobWithManifest & {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
-  readonly form: Exclude<ResultForm, 'json'>
-  /** CSV only: escapes cells that a spreadsheet would execute. */
-  readonly safe: boolean
-  /** CSV only: what separates its cells. */
-  readonly delimiter: string
-  /** What the file was called that the job was made of, if it is known. */
-  readonly upload: string | undefined
+  readonly header: JobHeader
   readonly selection: ResultSelection
 }
 
@@ -108,50 +106,105 @@ const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
 /** Answers with the result file as it is read, compressed when asked, or with 304. */
 export async function sendResults (
-  deps: IngestDeps, { job, manifest }: JobWithManifest, exchange: FileExchange
+  deps: IngestDeps, answering: Answering, form: FileForm
 ): Promise<FastifyReply> {
-  const { request, reply, form, safe, delimiter, upload, selection } = exchange
-  const coding = PACKED.includes(form) ? undefined : codingFor(request.headers['accept-encoding'])
+  const { request, job, header, selection } = answering
+  const query = request.query as ResultsQuery
+  const safe = query.safe === 'spreadsheet'
+  const delimiter = query.delimiter === 'original'
+    ? header.delimiter ?? DELIMITERS.comma
+    : DELIMITERS[query.delimiter ?? 'comma']
   const isDefault = form === 'csv' && selection.isWhole && selection.original === undefined
-  const forms = [
-    ...(isDefault ? [] : [form, selection.word]), ...(safe ? ['safe'] : []),
-    ...(delimiter === ',' ? [] : [`by-${delimiter.charCodeAt(0)}`]),
-    ...(coding === undefined ? [] : [coding]),
-  ]
-  const caching = cachingHeaders(manifest, forms)
-  if (isUnchanged(request, reply, caching)) return reply.send()
-  const rows = request.method === 'HEAD'
-    ? Readable.from([])
-    : await fileStream(deps, { job, manifest }, exchange)
-  reply.headers({
-    ...caching,
-    'content-type': CONTENT_TYPES[form],
-    'content-disposition': resultDisposition(job.id, { ...safe && { upload }, end: `.${form}` }),
-    ...(coding === undefined ? {} : { 'content-encoding': coding }),
+  const upload = header.columns && header.metadata['file']
+  return await sendPieces(answering, {
+    type: CONTENT_TYPES[form],
+    headers: {
+      'content-disposition': resultDisposition(job.id, { ...safe && { upload }, end: `.${form}` }),
+    },
+    tag: [
+      ...isDefault ? [] : [form, selection.word], ...safe ? ['safe'] : [],
+      ...delimiter === ',' ? [] : [`by-${delimiter.charCodeAt(0)}`],
+    ],
+    pieces: filePieces(deps, answering, { form, safe, delimiter }),
   })
-  const isPlain = coding === undefined || request.method === 'HEAD'
-  return reply.send(isPlain ? rows : zipped(rows, coding))
 }
 
-async function fileStream (
-  deps: IngestDeps, { job, manifest }: JobWithManifest,
-  { form, safe, delimiter, selection }: FileExchange
-): Promise<Readable> {
-  const { keep, columns, isWhole, original, ids, options: chosen } = selection
+type FileStyle = { readonly form: FileForm, readonly safe: boolean, readonly delimiter: string }
+
+/** A store that fails does so before the first piece. */
+async function * filePieces (
+  deps: IngestDeps, { job, manifest, header, selection }: Answering,
+  { form, safe, delimiter }: FileStyle
+): AsyncIterable<Piece> {
+  const { keep, columns, isWhole, original, ids, options } = selection
   if (form === 'csv') {
-    const whole = { safe, delimiter, original, ids, options: chosen }
-    const options = isWhole ? whole : { ...whole, keep, columns }
+    const whole = { safe, delimiter, original, ids, options }
+    const lines = deps.csvStream(job, manifest, isWhole ? whole : { ...whole, keep, columns })
     // The first piece is the header line, for which no row is read.
-    const started = await startPieces(deps.csvStream(job, manifest, options), 2)
-    return streamFrom(safe ? { ...started, first: [BYTE_ORDER_MARK, ...started.first] } : started)
+    const { first, rest } = await startPieces(lines, 2)
+    yield * allPieces({ first: safe ? [BYTE_ORDER_MARK, ...first] : first, rest })
+    return
   }
+  const { service, tenant } = job
   const rows = deps.rows(job, manifest, { withReference: needsReference(selection), keep })
-  if (form === 'jsonl') return streamFrom(await startPieces(jsonLines(job, rows, selection), 1))
-  const started = allPieces(await startPieces(rows, 1))
+  if (form === 'jsonl') {
+    const toText = createRowText(service, selection)
+    yield * textPieces(tenant, rows, cells => `{${toText(cells)}}\n`)
+    return
+  }
   const table = createTable(job, selection)
-  if (form === 'parquet') return Readable.from(parquetPieces(job.tenant, table, started))
-  const { tenant } = job
-  return workbookStream({ job: jobBody(job, NO_HEADER), tenant, table, rows: started })
+  if (form === 'parquet') {
+    yield * parquetPieces(tenant, table, rows)
+    return
+  }
+  // A workbook begins with parts for which no row is read.
+  const started = allPieces(await startPieces(rows, 1))
+  yield * workbookStream({ job: jobBody(job, header), tenant, table, rows: started })
+}
+
+type Answer = {
+  readonly type: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** What distinguishes these results from others of the job; undefined while they may change. */
+  readonly tag?: readonly string[]
+  readonly pieces: AsyncIterable<Piece>
+  /** Whether HEAD reads it as well, for its length unless it is a large one. */
+  readonly isPage?: boolean
+}
+
+/**
+ * Answers with pieces as the client takes them, compressed when asked, or with 304; for HEAD no
+ * piece of a file is read. Fetches the first piece before any header is sent, so that a failing
+ * store gives a clean error. A later failure truncates the response, which the client detects by
+ * its framing.
+ */
+async function sendPieces (
+  { request, reply, manifest }: Answering,
+  { type, headers = {}, tag, pieces, isPage = false }: Answer
+): Promise<FastifyReply> {
+  const coding = PACKED.includes(type) ? undefined : codingFor(request.headers['accept-encoding'])
+  const caching = tag && cachingHeaders(manifest, [...tag, ...coding === undefined ? [] : [coding]])
+  if (caching !== undefined && isUnchanged(request, reply, caching)) return reply.send()
+  const isRead = isPage || request.method !== 'HEAD'
+  const started = isRead
+    ? await startPieces(pieces, isPage ? 2 : 1)
+    : { first: [], rest: undefined }
+  reply.headers({
+    'content-type': type,
+    ...headers,
+    ...caching,
+    ...coding !== undefined && { 'content-encoding': coding },
+  })
+  if (isPage && started.rest === undefined) {
+    const text = started.first.join('')
+    return reply.send(coding === undefined ? text : await compressed(coding, text))
+  }
+  const stream = Readable.from(allPieces(started), { objectMode: false })
+  if (coding === undefined || !isRead) return reply.send(stream)
+  const compressor = createCompressor(coding)
+  // A failure of one stream closes both; the reply gets the error of this one.
+  pipeline(stream, compressor, () => {})
+  return reply.send(compressor)
 }
 
 /** The first pieces of an answer, and an iterator of those that follow; undefined without any. */
@@ -160,10 +213,6 @@ type StartedPieces<T> = {
   readonly rest: AsyncIterator<T> | undefined
 }
 
-/**
- * Fetches the first pieces before any header is sent, so that a failing store gives a clean error.
- * A later failure truncates the response, which the client detects by its framing.
- */
 async function startPieces<T> (
   pieces: AsyncIterable<T>, count: number
 ): Promise<StartedPieces<T>> {
@@ -175,11 +224,6 @@ async function startPieces<T> (
     first.push(next.value)
   }
   return { first, rest }
-}
-
-/** Reads a piece when the client has taken those before. */
-function streamFrom (pieces: StartedPieces<Piece>): Readable {
-  return Readable.from(allPieces(pieces), { objectMode: false })
 }
 
 async function * allPieces<T> ({ first, rest }: StartedPieces<T>): AsyncGenerator<T> {
@@ -194,33 +238,18 @@ async function * allPieces<T> ({ first, rest }: StartedPieces<T>): AsyncGenerato
   }
 }
 
-/** A compressed stream. */
-function zipped (rows: Readable, coding: Coding): Readable {
-  const compressor = createCompressor(coding)
-  // A failure of one stream closes both; the reply gets the error of this one.
-  pipeline(rows, compressor, () => {})
-  return compressor
-}
-
-type PageExchange = Pick<FileExchange, 'request' | 'reply' | 'selection'>
-
 /** Sends a page of rows as JSON, after the cursor and by the filters of the request. */
 export async function sendResultsPage (
-  deps: IngestDeps, { job, manifest }: JobWithManifest,
-  { request, reply, selection }: PageExchange
+  deps: IngestDeps, answering: Answering
 ): Promise<FastifyReply> {
+  const { request, job, manifest, selection } = answering
   const query = request.query as ResultsQuery
   const afterRow = query.cursor === undefined ? 0 : decodeCursor(query.cursor)
   if (afterRow === undefined) {
     throw invalidRequest('cursor',
       'cursor is not valid. Send the next_cursor of the previous page unchanged.')
   }
-  const coding = codingFor(request.headers['accept-encoding'])
   const { limit = DEFAULT_ROWS } = query
-  const caching = cachingHeaders(manifest, [
-    'json', selection.word, `${limit}-${afterRow}`, ...(coding === undefined ? [] : [coding]),
-  ])
-  if (isUnchanged(request, reply, caching)) return reply.send()
   const { keep } = selection
   // Which is the first row of a mailbox is known only to who has read all before it.
   const range = query.duplicates !== 'mailbox' || keep === undefined
@@ -235,27 +264,20 @@ export async function sendResultsPage (
     limit: limit + 1,
     withReference: needsReference(selection),
   })
-  const { first, rest } = await startPieces(pagePieces(job, rows, { limit, selection }), 2)
-  reply.headers(caching).type('application/json; charset=utf-8')
-  if (coding !== undefined) reply.header('content-encoding', coding)
-  if (rest === undefined) {
-    const text = first.join('')
-    return reply.send(coding === undefined ? text : await compressed(coding, text))
-  }
-  const pieces = streamFrom({ first, rest })
-  return reply.send(coding === undefined ? pieces : zipped(pieces, coding))
+  return await sendPieces(answering, {
+    type: 'application/json; charset=utf-8',
+    tag: ['json', selection.word, `${limit}-${afterRow}`],
+    pieces: pagePieces(job, rows, limit, selection),
+    isPage: true,
+  })
 }
 
 /** A page ends before a row that would follow so many bytes: see `deploy/docs/results.md`. */
 const MAX_PAGE_BYTES = 8 * 1_024 * 1_024
-/** Few milliseconds of work. */
-const PIECE_CHARACTERS = 65_536
-
-type Page = { readonly limit: number, readonly selection: ResultSelection }
 
 /** A page as JSON, in pieces. Its rows end at the limit, or with the row that fills the page. */
 async function * pagePieces (
-  { service, tenant }: Job, rows: AsyncIterable<Rows>, { limit, selection }: Page
+  { service, tenant }: Job, rows: AsyncIterable<Rows>, limit: number, selection: ResultSelection
 ): AsyncIterable<string> {
   const toText = createRowText(service, selection)
   let text = '{"data":['
@@ -287,24 +309,6 @@ async function * pagePieces (
 
 const CURSOR = /^v1:(0|[1-9]\d{0,8})$/
 
-/** The rows as JSON Lines, in pieces of whole lines. */
-async function * jsonLines (
-  { service, tenant }: Job, rows: AsyncIterable<Rows>, selection: ResultSelection
-): AsyncIterable<string> {
-  const toText = createRowText(service, selection)
-  for await (const some of rows) {
-    let text = ''
-    for (const cells of some) {
-      text += `{${toText(cells)}}\n`
-      if (text.length < PIECE_CHARACTERS) continue
-      yield text
-      text = ''
-      await eventLoop.yield('bulk', tenant)
-    }
-    if (text !== '') yield text
-  }
-}
-
 /** The cursor after a row, opaque to clients. */
 function encodeCursor (afterRow: number): string {
   return Buffer.from(`v1:${afterRow}`).toString('base64url')
@@ -316,21 +320,24 @@ function decodeCursor (cursor: string): number | undefined {
   return row === undefined || encodeCursor(Number(row)) !== cursor ? undefined : Number(row)
 }
 
-/** The rows and columns of a request. */
-export type ResultSelection = {
-  /** Undefined if all rows are wanted. */
-  readonly keep: RowFilter | undefined
+type RowFields = {
   readonly columns: readonly string[]
-  /** Whether these are all rows and columns of the form. */
-  readonly isWhole: boolean
   /** Names of the customer's columns, if they are joined. */
   readonly original?: readonly string[]
+  /** JSON only: `text` for the form of before. */
+  readonly types?: ResultsQuery['types']
+}
+
+/** The rows and columns of a request. */
+export type ResultSelection = RowFields & {
+  /** Undefined if all rows are wanted. */
+  readonly keep: RowFilter | undefined
+  /** Whether these are all rows and columns of the form. */
+  readonly isWhole: boolean
   /** Whether the inputs of the job have ids. */
   readonly ids: boolean
   /** The options that the job has chosen. */
   readonly options: readonly string[] | undefined
-  /** JSON only: `text` for the form of before. */
-  readonly types: ResultsQuery['types']
   /** Part of the entity tag, different for each selection. */
   readonly word: string
 }
@@ -393,25 +400,12 @@ export function buildSelection (
 }
 
 /**
- * Converts the cells of a row to an object with these columns: blank cells are null, except for the
- * submitted input. The id is the cell after those of the service.
+ * Converts the cells of a row to its fields as JSON, without the braces: blank cells are null,
+ * except for the submitted input. The id is the cell after those of the service. With the
+ * customer's columns, the last cell of a row is their line.
  */
-export function createRowShape (
-  service: ServiceSlug, columns: readonly string[], types?: ResultsQuery['types']
-): (cells: readonly string[]) => ResultRow {
-  const fields = listRowFields(service, { ids: true })
-  const sourceAt = fields.indexOf('source')
-  const positions = columns.map(name => [name, fields.indexOf(name)] as const)
-  return cells => Object.fromEntries(positions.map(([name, at]) =>
-    [name, toValue({ name, types }, cells[at], cells[sourceAt])]))
-}
-
-/**
- * The same as JSON, without the braces. With the customer's columns, the last cell of a row is
- * their line.
- */
-function createRowText (
-  service: ServiceSlug, { columns, original, types }: ResultSelection
+export function createRowText (
+  service: ServiceSlug, { columns, original, types }: RowFields
 ): (cells: readonly string[]) => string {
   const fields = columns.map(name => createFieldText(service, { name, types }))
   if (original !== undefined) {
@@ -450,7 +444,7 @@ function createFieldText (
 /** Per column and answer. */
 const MAX_TEXTS = 1_000
 
-type Column = Pick<ResultSelection, 'types'> & { readonly name: string }
+type Column = { readonly name: string, readonly types: ResultsQuery['types'] }
 
 function toValue (
   { name, types }: Column, text = '', source: string | undefined
@@ -471,9 +465,9 @@ const RECOUNTED: ApiError = {
 
 /** Answers with the rows that are complete and come after the cursor of the request. */
 export async function sendProvisional (
-  deps: IngestDeps, { job, manifest }: JobWithManifest,
-  { request, reply, selection }: PageExchange
+  deps: IngestDeps, answering: Answering
 ): Promise<FastifyReply> {
+  const { request, job, manifest, selection } = answering
   const { after: text } = request.query as ResultsQuery
   const blocks = countedBlocks(manifest)
   const after = text === undefined ? cursorAfter(blocks, 0) : decodeResultCursor(text)
@@ -488,21 +482,16 @@ export async function sendProvisional (
   const { rows, next, isComplete } = await deps.provisionalRows({ job, blocks, after }, {
     keep: selection.keep, withReference: needsReference(selection),
   })
-  const coding = codingFor(request.headers['accept-encoding'])
-  reply.headers({
-    'content-type': 'application/x-ndjson; charset=utf-8',
-    'next-cursor': encodeResultCursor(next),
-    'results-complete': String(isComplete),
-    vary: 'Accept, Accept-Encoding',
-    ...coding !== undefined && { 'content-encoding': coding },
+  const lines = provisionalLines(job, rows, selection)
+  return await sendPieces(answering, {
+    type: CONTENT_TYPES.jsonl,
+    headers: {
+      'next-cursor': encodeResultCursor(next),
+      'results-complete': String(isComplete),
+      vary: 'Accept, Accept-Encoding',
+    },
+    pieces: job.ended ? lines : withPauses(deps, job, lines),
   })
-  const pieces = provisionalLines(job, rows, selection)
-  const lines = request.method === 'HEAD'
-    ? Readable.from([])
-    : streamFrom(await startPieces(job.ended ? pieces : withPauses(deps, job, pieces), 1))
-  return reply.send(coding === undefined || request.method === 'HEAD'
-    ? lines
-    : zipped(lines, coding))
 }
 
 /** A reader gets a tenth of the time while the job runs, which may use the same cores. */
@@ -540,20 +529,15 @@ async function * withPauses (
 
 /** The rows as JSON Lines, in pieces of whole lines, each with the cursor after it. */
 async function * provisionalLines (
-  { service, tenant, ended }: Job, rows: AsyncIterable<ProvisionalRows>, selection: ResultSelection
+  { service, tenant, ended }: Job, batches: AsyncIterable<ProvisionalRows>,
+  selection: ResultSelection
 ): AsyncIterable<string> {
   const toText = createRowText(service, selection)
-  for await (const { rows: some, window } of rows) {
-    let text = ''
-    for (const cells of some) {
+  for await (const { rows, window } of batches) {
+    yield * textPieces(tenant, [rows], cells => {
       const row = toText(cells)
       const cursor = encodeResultCursor({ ...window, row: Number(cells[0]) })
-      text += `{${row}${row === '' ? '' : ','}"provisional":${!ended},"cursor":"${cursor}"}\n`
-      if (text.length < PIECE_CHARACTERS) continue
-      yield text
-      text = ''
-      await eventLoop.yield('bulk', tenant)
-    }
-    if (text !== '') yield text
+      return `{${row}${row === '' ? '' : ','}"provisional":${!ended},"cursor":"${cursor}"}\n`
+    })
   }
 }

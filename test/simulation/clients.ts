@@ -3,7 +3,7 @@ import { ApiException } from '../../services/ingest/errors.ts'
 import {
   type AwaitingDeps, awaitResults, findStoredResults,
 } from '../../services/ingest/find-jobs.ts'
-import { createRowShape } from '../../services/ingest/results-response.ts'
+import { createRowText } from '../../services/ingest/results-response.ts'
 import { JobWaiter, type Notifications } from '../../services/jobs/job-waiter.ts'
 import type { ArchivedJob } from '../../services/jobs/results/archive.ts'
 import { listColumns, listJsonFields } from '../../services/jobs/results/columns.ts'
@@ -170,8 +170,9 @@ export function checkVerified (
   if (verified === undefined) return
   const { id, results } = verified
   complain(`${id} charge in its answer`, chargedMicros, verified.chargedMicros)
-  const shape = createRowShape(SERVICE, listJsonFields(SERVICE, { ids: true }))
-  complain(`${id} rows in its answer`, cells.map(shape), results)
+  const toText = createRowText(SERVICE, { columns: listJsonFields(SERVICE, { ids: true }) })
+  const rows = cells.map(row => JSON.parse(`{${toText(row)}}`))
+  complain(`${id} rows in its answer`, rows, results)
 }
 
 /** The rows that a client has of a job, by the provisional results, and where it stands. */

@@ -10,7 +10,6 @@ import { withExample } from '../../../schemas/api/parts.ts'
 import {
   type ResultsQuery, ResultsQuerySchema, ResultsSchema,
 } from '../../../schemas/api/results.ts'
-import { DELIMITERS } from '../../../schemas/files/csv-format.ts'
 import { jobBody } from '../../jobs/job-view.ts'
 import type { Job, ManifestEntry } from '../../jobs/job.ts'
 import {
@@ -283,23 +282,16 @@ async function sendReadable (
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
   const header = await deps.openHeader(results.job)
-  const { columns, ids = false, options, metadata } = header
+  const { columns, ids = false, options } = header
   const selected = buildSelection(query, { service: results.job.service, ids, options, form })
   if (query.join !== undefined && columns === undefined) throw new ApiException(NOT_FROM_A_FILE)
   const selection = { ...selected, ...query.join && columns && { original: columns } }
-  if (query.provisional !== undefined) {
-    return sendProvisional(deps, results, { request, reply, selection })
-  }
+  const answering = { ...results, request, reply, header, selection }
+  if (query.provisional !== undefined) return sendProvisional(deps, answering)
   if (query.after !== undefined) throw new ApiException(NOT_PROVISIONAL)
-  if (form === 'json') return sendResultsPage(deps, results, { request, reply, selection })
-  const safe = query.safe === 'spreadsheet'
-  const delimiter = query.delimiter === 'original'
-    ? header.delimiter ?? DELIMITERS.comma
-    : DELIMITERS[query.delimiter ?? 'comma']
-  const upload = columns && metadata['file']
-  return sendResults(deps, results, {
-    request, reply, form, safe, delimiter, upload, selection,
-  })
+  return form === 'json'
+    ? sendResultsPage(deps, answering)
+    : sendResults(deps, answering, form)
 }
 
 /** A stream is read from Redis at most so often. */

@@ -62,7 +62,7 @@ const columnKind = (name: string): ResultColumn['kind'] =>
 /** The fastest level: the default takes three times as long and saves a fifth. */
 const COMPRESSION_LEVEL = 1
 /** Few milliseconds of work. */
-const PIECE_CHARACTERS = 65_536
+export const PIECE_CHARACTERS = 65_536
 /** That of Excel, which repairs files with longer cells. */
 const MAX_CELL_CHARACTERS = 32_767
 /** Styles of cells by their index in `xl/styles.xml`. */
@@ -102,37 +102,49 @@ export function workbookStream (content: WorkbookContent): Readable {
   return bytes
 }
 
+/** The texts of rows in pieces, the last of each batch as soon as its rows are there. */
+export async function * textPieces (
+  tenant: string, batches: AsyncIterable<Rows> | readonly Rows[],
+  toText: (fields: readonly string[]) => string
+): AsyncIterable<string> {
+  for await (const rows of batches) {
+    let text = ''
+    for (const fields of rows) {
+      text += toText(fields)
+      if (text.length < PIECE_CHARACTERS) continue
+      yield text
+      text = ''
+      await eventLoop.yield('bulk', tenant)
+    }
+    if (text !== '') yield text
+  }
+}
+
 async function * sheetPieces (
   tenant: string, { columns, toCells }: ResultTable, rows: AsyncIterable<Rows>
 ): AsyncIterable<string> {
   const letters = columns.map((_, at) => columnLetters(at))
   const widths = columns.map(({ name }, at) => `<col min="${at + 1}" max="${at + 1}" ` +
     `width="${Math.min(30, Math.max(10, name.length + 4))}" customWidth="1"/>`)
-  let text = `${SHEET_START}<sheetViews><sheetView tabSelected="1" workbookViewId="0">` +
+  yield `${SHEET_START}<sheetViews><sheetView tabSelected="1" workbookViewId="0">` +
     '<pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView>' +
     `</sheetViews><cols>${widths.join('')}</cols><sheetData><row r="1">` +
     `${columns.map(({ name }, at) => textCell(`${letters[at]}1`, name, BOLD)).join('')}</row>`
   let row = 1
-  for await (const some of rows) {
-    for (const fields of some) {
-      row += 1
-      text += `<row r="${row}">`
-      for (const [at, cell] of toCells(fields).entries()) {
-        if (cell === '') continue
-        const place = `${letters[at]}${row}`
-        text += columns[at]?.kind === 'number'
-          ? `<c r="${place}"><v>${Number(cell)}</v></c>`
-          : textCell(place, cell, TEXT)
-      }
-      text += '</row>'
-      if (text.length < PIECE_CHARACTERS) continue
-      yield text
-      text = ''
-      await eventLoop.yield('bulk', tenant)
+  yield * textPieces(tenant, rows, fields => {
+    row += 1
+    let text = `<row r="${row}">`
+    for (const [at, cell] of toCells(fields).entries()) {
+      if (cell === '') continue
+      const place = `${letters[at]}${row}`
+      text += columns[at]?.kind === 'number'
+        ? `<c r="${place}"><v>${Number(cell)}</v></c>`
+        : textCell(place, cell, TEXT)
     }
-  }
+    return `${text}</row>`
+  })
   const range = `A1:${letters.at(-1)}${row}`
-  yield `${text}</sheetData><autoFilter ref="${range}"/><ignoredErrors>` +
+  yield `</sheetData><autoFilter ref="${range}"/><ignoredErrors>` +
     `<ignoredError sqref="${range}" numberStoredAsText="1"/></ignoredErrors></worksheet>`
 }
 

@@ -6,7 +6,7 @@ import { packChecks } from '../../../services/cache/evidence.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import type { ApiException } from '../../../services/ingest/errors.ts'
 import {
-  createRowShape, RESULT_TYPES, type ResultForm, buildSelection,
+  createRowText, RESULT_TYPES, type ResultForm, buildSelection,
 } from '../../../services/ingest/results-response.ts'
 import {
   listColumns, listJsonFields, listRowFields,
@@ -119,14 +119,18 @@ describe('a result file', () => {
     }
   })
 
-  it.each(['csv', 'xlsx', 'parquet'])('that cannot be read is an error: %s', async format => {
-    const failing = async function * () { throw outage }
-    const answer = await ended({ csvStream: failing, rows: failing }).read(`?format=${format}`)
-    expect([answer.statusCode, answer.json().error.code]).toEqual([503, 'temporarily_unavailable'])
-    expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
-    expect(answer.headers).not.toHaveProperty('etag')
-    expect(answer.headers).not.toHaveProperty('content-disposition')
-  })
+  it.each(['csv', 'csv&safe=spreadsheet', 'json', 'jsonl', 'xlsx', 'parquet'])(
+    'that cannot be read is an error: %s', async format => {
+      const failing = async function * () { throw outage }
+      // No row is read for the first line.
+      const csvStream = async function * () { yield 'row,input\r\n'; throw outage }
+      const answer = await ended({ csvStream, rows: failing }).read(`?format=${format}`)
+      expect([answer.statusCode, answer.json().error.code])
+        .toEqual([503, 'temporarily_unavailable'])
+      expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
+      expect(answer.headers).not.toHaveProperty('etag')
+      expect(answer.headers).not.toHaveProperty('content-disposition')
+    })
 
   it('is closed at the store when the client goes away', async () => {
     const closed = Promise.withResolvers<string>()
@@ -221,7 +225,8 @@ it('a page of results ends with the row that fills it', async () => {
 describe('a row as JSON', () => {
   const fields = listRowFields('telegram')
   const rowOf = (values: Readonly<Record<string, string>>) =>
-    createRowShape('telegram', fields)(fields.map(name => values[name] ?? ''))
+    JSON.parse(`{${createRowText('telegram', { columns: fields })(
+      fields.map(name => values[name] ?? ''))}}`)
 
   it('has the checks that were made, with their outcomes', () => {
     const checks = String(packChecks({ vendor: 'passed', domain: 'caution' }))
@@ -247,9 +252,10 @@ describe('a row as JSON', () => {
       }
       return names.map(name => values[name] ?? '')
     })
-    const shape = createRowShape('phone-validation', listJsonFields('phone-validation'))
+    const alone = (cells: readonly string[]) => createRowText(
+      'phone-validation', { columns: listJsonFields('phone-validation') })(cells)
     const { body } = await ended({}, rows).read('?format=jsonl')
-    expect(body).toBe(rows.map(row => `${JSON.stringify(shape(row))}\n`).join(''))
+    expect(body).toBe(rows.map(cells => `{${alone(cells)}}\n`).join(''))
   })
 })
 
@@ -315,6 +321,10 @@ describe('a file for spreadsheets', () => {
     openHeader: async () =>
       ({ metadata: { file: 'Liste.csv' }, webhookUrl: '', ...columns && { columns } }),
   }).read('?safe=spreadsheet')
+
+  it('begins with a byte order mark', async () => {
+    expect((await made()).rawPayload).toEqual(Buffer.from(`\ufeff${CSV}`))
+  })
 
   it('has the name of a job that was made of no file', async () => {
     expect((await made()).headers['content-disposition'])
