@@ -658,7 +658,7 @@ function createCommits (
   let commitOffset: FetchedBatch['commit'] = () => {}
   let committing: Promise<void> = Promise.resolve()
   const commitNow = async () => {
-    const offset = offsets.committable(topicPartition)
+    const offset = offsets.committable()
     if (offset === undefined || signal.aborted) return
     const reported = [...outcomes].filter(([finished]) => finished < offset)
     if (reported.length > 0) await reportReplays(reported.map(([, outcome]) => outcome))
@@ -670,7 +670,7 @@ function createCommits (
         `${topic}[${partition}]; feed rebuilds it by rereading the partition from its beginning`))
     }
     commitOffset(offset)
-    offsets.committed(topicPartition, offset)
+    offsets.committed(offset)
   }
   return {
     begin: (delivery: FetchedBatch) => {
@@ -679,7 +679,7 @@ function createCommits (
     },
     finish: (offset: bigint, outcome?: ReplayOutcome) => {
       if (outcome !== undefined) outcomes.set(offset, outcome)
-      offsets.complete({ ...topicPartition, offset })
+      offsets.complete(offset)
     },
     commit: () => {
       // A failed commit is not retried: the next one covers it.

@@ -95,11 +95,20 @@ export async function runStage<S extends StageName> (
   throw failed.reason
 }
 
+/** What one generation has of a partition. */
+type PartitionWork = {
+  readonly offsets: Offsets
+  /** The last delivery, which a flush uses. */
+  latest: FetchedBatch
+  /** They begin with the first delivery. */
+  attempts?: Promise<PartitionAttempts>
+  isFlushing: boolean
+}
+
 /** A delivery while it is processed. */
 type Delivery = {
   readonly fetched: FetchedBatch
-  /** Those of the generation in which it began. */
-  readonly offsets: Offsets
+  readonly work: PartitionWork
   readonly queue: TenantQueue
   readonly attempts: PartitionAttempts
 }
@@ -117,18 +126,16 @@ class StageConsumer {
   readonly #process: Process
   readonly #tenants: TenantShares
   readonly #queues = new SerialQueues()
-  #offsets = new Offsets()
+  /**
+   * By partition. A new generation begins without any: work of an earlier one goes on with what it
+   * had, so it cannot complete messages of this one.
+   */
+  #partitions = new Map<string, PartitionWork>()
   /**
    * Deliveries in progress, with the time when their oldest message was written or due, and
    * flushes in progress, with the time of their start.
    */
   readonly #ages = new Map<FetchedBatch, number>()
-  /** By partition, the last delivery, which a flush uses. */
-  readonly #latest = new Map<string, FetchedBatch>()
-  /** Partitions with a flush in progress. */
-  readonly #flushing = new Set<string>()
-  /** By partition, the attempts in this generation, which begin with its first delivery. */
-  readonly #attempts = new Map<string, Promise<PartitionAttempts>>()
   #consumption: Consumption | undefined
   /** Those that the timer has started. */
   readonly #flushes = new Set<Promise<void>>()
@@ -167,7 +174,7 @@ class StageConsumer {
     const { group, topics } = this.#subscription
     const labels = { stage: this.#stage.name, group }
     metrics.watch('stage_oldest_age_seconds', labels, () => this.#oldestAgeSeconds())
-    metrics.watch('stage_held_messages', labels, () => this.#offsets.countPending())
+    metrics.watch('stage_held_messages', labels, () => this.#countPending())
     metrics.watch('stage_blocked', labels, () => this.#steps.stalled())
     this.#consumption = await bus.consume({
       group,
@@ -175,8 +182,11 @@ class StageConsumer {
       fetchBatching: fetchBatching?.(this.#subscription),
       onDelivery: fetched => {
         const name = partitionName(fetched)
-        this.#latest.set(name, fetched)
-        return this.#queues.take(name, () => this.#deliver(fetched))
+        const work = this.#partitions.get(name) ??
+          { offsets: new Offsets(), latest: fetched, isFlushing: false }
+        work.latest = fetched
+        this.#partitions.set(name, work)
+        return this.#queues.take(name, () => this.#deliver(fetched, work))
       },
       onAssigned: () => this.#forget(),
     })
@@ -187,7 +197,7 @@ class StageConsumer {
     const { flushHeldMs = FLUSH_HELD_MS } = this.#deps
     if (this.#isStopping || this.#stage.flushHeld === undefined || flushHeldMs === 0) return
     this.#flushTimer ??= setInterval(() => {
-      if (this.#offsets.countPending() === 0) return this.#stopTimer()
+      if (this.#countPending() === 0) return this.#stopTimer()
       const flush = this.flushHeld().finally(() => { this.#flushes.delete(flush) })
       this.#flushes.add(flush)
     }, flushHeldMs).unref()
@@ -220,28 +230,24 @@ class StageConsumer {
    * last flush still runs is skipped, so that a stalled partition does not block others.
    */
   async flushHeld (): Promise<void> {
-    const idle = [...this.#latest].filter(([name, fetched]) =>
-      this.#offsets.isPending(fetched) && !this.#flushing.has(name))
-    await Promise.all(idle.map(async ([name, fetched]) => {
-      this.#flushing.add(name)
-      await this.#queues.take(name, () => this.#flush(fetched))
-        .finally(() => this.#flushing.delete(name))
+    const idle = [...this.#partitions].filter(([, { offsets, isFlushing }]) =>
+      offsets.countPending() > 0 && !isFlushing)
+    await Promise.all(idle.map(async ([name, work]) => {
+      work.isFlushing = true
+      await this.#queues.take(name, () => this.#flush(work))
+        .finally(() => { work.isFlushing = false })
     }))
   }
 
   /** The group has a new generation: other processes may have the partitions now. */
   #forget (): void {
-    this.#latest.clear()
-    this.#attempts.clear()
-    this.#offsets = new Offsets()
+    this.#partitions = new Map()
     this.#stage.forget()
   }
 
-  async #deliver (fetched: FetchedBatch): Promise<void> {
+  async #deliver (fetched: FetchedBatch, work: PartitionWork): Promise<void> {
     const [first] = fetched.messages
     this.#ages.set(fetched, first === undefined ? this.#clock.now() : dueAtMs(first))
-    // A new generation has new offsets, so work of the old one cannot complete messages of it.
-    const offsets = this.#offsets
     const { topic = '' } = logicalTopic(fetched.topic) ?? {}
     const isByTenant = this.#stage.byTenant?.some(name => name === topic) === true
     const queue = new TenantQueue(this.#tenants, isByTenant)
@@ -249,14 +255,14 @@ class StageConsumer {
     const most = Object.entries(batchOf ?? {}).find(([name]) => name === topic)?.[1] ?? usual
     const add = (messages: readonly RawMessage[]) => {
       // Adds all offsets in order, because messages may be decided in another order.
-      offsets.add(messages)
+      work.offsets.add(messages)
       queue.add(messages)
       this.#scheduleFlushes()
     }
     try {
       fetched.signal.throwIfAborted()
       if (this.#deps.gate?.isOpen() === false) await this.#deps.gate.opened(fetched.signal)
-      const attempts = await this.#beginAttempts(fetched)
+      const attempts = await this.#beginAttempts(fetched, work)
       add(fetched.messages)
       for (;;) {
         if (queue.mayReadAhead()) add(fetched.more())
@@ -267,10 +273,10 @@ class StageConsumer {
           await queue.released()
           continue
         }
-        const postponed = await this.#work(batch, { fetched, offsets, queue, attempts })
+        const postponed = await this.#work(batch, { fetched, work, queue, attempts })
         if (postponed === undefined) continue
         const fromOffset = queue.lowestOffset(postponed.postpone.raw.offset)
-        offsets.rewind(fetched, fromOffset)
+        work.offsets.rewind(fromOffset)
         return fetched.redeliver(fromOffset, Math.max(0, postponed.untilMs - this.#clock.now()))
       }
     } catch (error) {
@@ -281,15 +287,13 @@ class StageConsumer {
     }
   }
 
-  async #beginAttempts (fetched: FetchedBatch): Promise<PartitionAttempts> {
+  async #beginAttempts (fetched: FetchedBatch, work: PartitionWork): Promise<PartitionAttempts> {
     const { attempts } = this.#deps
     const { topic, partition, messages: [first], signal } = fetched
     if (attempts === undefined || first === undefined) return UNCOUNTED
-    const name = partitionName(fetched)
-    const begun = this.#attempts.get(name) ??
-      attempts.begin({ group: this.#subscription.group, topic, partition }, first.offset, signal)
-    this.#attempts.set(name, begun)
-    return await begun
+    const { group } = this.#subscription
+    work.attempts ??= attempts.begin({ group, topic, partition }, first.offset, signal)
+    return await work.attempts
   }
 
   /**
@@ -298,17 +302,17 @@ class StageConsumer {
    * reported, and nothing has to be fetched again.
    */
   async #work (
-    batch: readonly RawMessage[], { fetched, offsets, queue, attempts }: Delivery
+    batch: readonly RawMessage[], { fetched, work, queue, attempts }: Delivery
   ): Promise<Postponement | undefined> {
     const [first] = batch
-    const at = this.#contextOf(fetched, offsets, first?.offset)
+    const at = this.#contextOf(fetched, work, first?.offset)
     try {
       if (this.#deps.gate?.isOpen() === false) await this.#deps.gate.opened(fetched.signal)
       const postponed = first !== undefined && attempts.isCareful()
         ? await attempts.decideAlone(first, isPoison =>
           this.#process.run(batch, { ...at, isPoison }))
         : await this.#process.run(batch, at)
-      await this.#commit(fetched, offsets, at)
+      await this.#commit(fetched, work, at)
       return postponed
     } finally {
       queue.release(batch)
@@ -316,15 +320,13 @@ class StageConsumer {
   }
 
   /** It is skipped while the stage is paused and after the end of the generation. */
-  async #flush (fetched: FetchedBatch): Promise<void> {
+  async #flush (work: PartitionWork): Promise<void> {
+    const fetched = work.latest
     if (fetched.signal.aborted || this.#deps.gate?.isOpen() === false) return
     this.#ages.set(fetched, this.#clock.now())
-    const offsets = this.#offsets
-    const at = this.#contextOf(fetched, offsets)
+    const at = this.#contextOf(fetched, work)
     try {
-      if (await this.#process.flushHeld(at)) {
-        await this.#commit(fetched, offsets, at)
-      }
+      if (await this.#process.flushHeld(at)) await this.#commit(fetched, work, at)
     } catch (error) {
       if (!fetched.signal.aborted) throw error
     } finally {
@@ -336,22 +338,34 @@ class StageConsumer {
    * Commits up to the lowest pending message. After a crash before the broker has it, messages are
    * delivered again; all effects are idempotent.
    */
-  async #commit (fetched: FetchedBatch, offsets: Offsets, at: StepContext): Promise<void> {
-    const offset = offsets.committable(fetched)
+  async #commit (
+    fetched: FetchedBatch, { offsets }: PartitionWork, at: StepContext
+  ): Promise<void> {
+    const offset = offsets.committable()
     if (offset === undefined) return
     await this.#steps.run('commit', async () => {
       fetched.commit(offset)
-      offsets.committed(fetched, offset)
+      offsets.committed(offset)
     }, at)
   }
 
-  #contextOf ({ topic, partition, signal }: FetchedBatch, offsets: Offsets, offset = 0n) {
+  #contextOf (
+    { topic, partition, signal }: FetchedBatch, { offsets }: PartitionWork, offset = 0n
+  ) {
     const { group } = this.#subscription
     return {
       location: { stage: this.#stage.name, group, topic, partition, offset },
       signal,
-      complete: (raw: RawMessage) => offsets.complete(raw),
+      complete: (raw: RawMessage) => {
+        // A decision is about messages of one partition; another one may have this offset, too.
+        if (raw.topic === topic && raw.partition === partition) offsets.complete(raw.offset)
+      },
     }
+  }
+
+  #countPending (): number {
+    return [...this.#partitions.values()]
+      .reduce((sum, { offsets }) => sum + offsets.countPending(), 0)
   }
 
   /** Age of the oldest message in progress or late, in seconds; 0 when idle. */

@@ -1,71 +1,54 @@
 // What the partitions of a consumer group have in work: which messages are pending, and whose turn
 // it is.
-import {
-  measureMessage, type MessagePosition, partitionName, type RawMessage, type TopicPartition,
-} from '../kafka/bus.ts'
+import { measureMessage, type RawMessage } from '../kafka/bus.ts'
 import { FairQueue, FairShares } from '../platform/limits.ts'
 import { dueAtMs, readRowCount } from './stage.ts'
 
-/** Offsets are added in ascending order, so the first of `pending` is always the lowest. */
-type Partition = { readonly pending: Set<bigint>, next: bigint, committed: bigint }
-
 /**
- * The pending messages of all partitions in one generation of the group. A held message keeps the
- * committed offset of its partition below itself.
+ * The pending messages of a partition in one generation of its group. A held message keeps the
+ * committed offset below itself.
  */
 export class Offsets {
-  readonly #partitions = new Map<string, Partition>()
+  /** Added in ascending order, so the first is always the lowest. */
+  readonly #pending = new Set<bigint>()
+  #next = 0n
+  /** Undefined before the first message. */
+  #committed: bigint | undefined
 
-  /** Adds messages of one partition, in order, as pending. */
+  /** Adds messages, in order, as pending. */
   add (messages: readonly RawMessage[]): void {
-    for (const message of messages) {
-      const { offset } = message
-      const partition = this.#of(message) ??
-        { pending: new Set<bigint>(), next: offset, committed: offset }
-      this.#partitions.set(partitionName(message), partition)
-      partition.pending.add(offset)
-      partition.next = offset + 1n
+    for (const { offset } of messages) {
+      this.#committed ??= offset
+      this.#pending.add(offset)
+      this.#next = offset + 1n
     }
   }
 
-  complete (message: MessagePosition): void {
-    this.#of(message)?.pending.delete(message.offset)
+  complete (offset: bigint): void {
+    this.#pending.delete(offset)
   }
 
   /** Removes messages from this offset on, which will be delivered again. */
-  rewind (id: TopicPartition, fromOffset: bigint): void {
-    const partition = this.#of(id)
-    if (partition === undefined) return
-    for (const offset of partition.pending) {
-      if (offset >= fromOffset) partition.pending.delete(offset)
+  rewind (fromOffset: bigint): void {
+    for (const offset of this.#pending) {
+      if (offset >= fromOffset) this.#pending.delete(offset)
     }
-    partition.next = fromOffset
+    this.#next = fromOffset
   }
 
   /** The offset to commit, below which all messages are completed; undefined if unchanged. */
-  committable (id: TopicPartition): bigint | undefined {
-    const partition = this.#of(id)
-    if (partition === undefined) return undefined
-    const [lowest = partition.next] = partition.pending
-    return lowest > partition.committed ? lowest : undefined
+  committable (): bigint | undefined {
+    const [lowest = this.#next] = this.#pending
+    return this.#committed !== undefined && lowest > this.#committed ? lowest : undefined
   }
 
-  committed (id: TopicPartition, offset: bigint): void {
-    const partition = this.#of(id)
-    if (partition !== undefined) partition.committed = offset
+  committed (offset: bigint): void {
+    this.#committed = offset
   }
 
-  /** Whether a partition has messages that are held or in progress. */
-  isPending (id: TopicPartition): boolean {
-    return (this.#of(id)?.pending.size ?? 0) > 0
-  }
-
+  /** The number of messages that are held or in progress. */
   countPending (): number {
-    return [...this.#partitions.values()].reduce((sum, { pending }) => sum + pending.size, 0)
-  }
-
-  #of (id: TopicPartition): Partition | undefined {
-    return this.#partitions.get(partitionName(id))
+    return this.#pending.size
   }
 }
 
