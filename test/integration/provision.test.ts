@@ -4,7 +4,9 @@ import { type CheckOptions, findDifferences } from '../../deploy/provision/check
 import { createTopics } from '../../deploy/provision/topics.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
-import { parseTopicPartitions, topicsWithPartitions } from '../../services/runtime/platform/topics.ts'
+import {
+  parseTopicPartitions, topicsWithPartitions,
+} from '../../services/runtime/platform/topics.ts'
 import { eventually } from '../support/eventually.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 import { startOwnBroker, type OwnBroker } from '../support/kafka/own-broker.ts'
