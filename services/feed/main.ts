@@ -22,7 +22,7 @@ import { createCursors, createMarkStore } from './replay-guard.ts'
 export type Connected =
   Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Connections, 'gate'>> &
   Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> &
-  { readonly submitter: Submitter }
+  { readonly submit: Submitter }
 
 const LOG_REPLAYS_EVERY_MS = 60_000
 
@@ -30,7 +30,7 @@ const LOG_REPLAYS_EVERY_MS = 60_000
 export function feedDeps (
   config: FeedConfig, connected: Connected
 ): PartnerFeedsDeps & { readonly buffered: Capacity } {
-  const { bus, codec, state, clock, gate, log, metrics, fatal, submitter } = connected
+  const { bus, codec, state, clock, gate, log, metrics, fatal, submit } = connected
   const buffered = new Capacity(config.MAX_BUFFERED_CONTACTS)
   const partners = createPartners({
     redis: state,
@@ -44,7 +44,7 @@ export function feedDeps (
     codec,
     metrics,
     gate,
-    submitter,
+    submit,
     clock,
     partners,
     buffered,
@@ -108,8 +108,8 @@ async function startFeed (
   const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'clock', 'gate',
   ])
-  const submitter = await connectFeedSubmitter(config, connected, context)
-  const deps = feedDeps(config, { ...connected, submitter, fatal: context.fatal })
+  const submit = await connectFeedSubmitter(config, connected, context)
+  const deps = feedDeps(config, { ...connected, submit, fatal: context.fatal })
   const feeds = startPartnerFeeds(deps)
   const { metrics } = context
   metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, () => deps.buffered.used())
@@ -120,7 +120,7 @@ async function startFeed (
   return feeds
 }
 
-/** The submitter of jobs that the REST API uses too, on open connections. */
+/** Submits jobs as the REST API does, on open connections. */
 async function connectFeedSubmitter (
   config: FeedConfig, connected: Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'>,
   { onStop }: ServiceContext

@@ -214,7 +214,7 @@ function isSame (some: ReadonlySet<string>, others: ReadonlySet<string>): boolea
 
 export type PartnerFeedDeps = Omit<IntakeDeps, 'partner' | 'keys' | 'openPartition'> &
   Pick<PartitionDeps, 'buffered' | 'now' | 'sleep'> & {
-    readonly submitter: Pick<Submitter, 'submit'>
+    readonly submit: Submitter
     /** Called with the error of a request whose outcome is unknown, and its cursor. */
     readonly onLost: (error: unknown, cursor: {
       readonly partner: string, readonly partition: number, readonly cursor: string,
@@ -457,14 +457,14 @@ type Source = {
 
 /** Requests a job for contacts of a partner, in the same way as the REST API. Never rejects. */
 async function submitContacts (
-  { submitter, metrics, onLost }: PartnerFeedDeps, source: Source, request: FeedJobRequest
+  { submit, metrics, onLost }: PartnerFeedDeps, source: Source, request: FeedJobRequest
 ): Promise<JobOutcome> {
   const { partner: { name, tenant, mode, pricesMicros }, partition } = source
   const { cursor, terms: { service, country, forceFresh }, from, to } = request
   const { inputs, references, offsets } = request
   // A partner without an own price pays the list price.
   const unitPriceMicros = (mode === 'test' ? undefined : pricesMicros[service]) ?? null
-  const outcome = await submitter.submit({
+  const outcome = await submit({
     tenant,
     service,
     inputs,

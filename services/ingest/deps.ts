@@ -12,7 +12,7 @@ import type { CsvOptions } from '../jobs/results/csv.ts'
 import type { EventStreams, RequestLimiter, SampleRows } from './limits/limiter.ts'
 import type { LoadShedding } from './limits/preflights.ts'
 import type { JobStore, JobWithManifest } from '../jobs/store.ts'
-import type { Quoted, Submission, SubmitOutcome } from '../jobs/submit.ts'
+import type { Submitter } from '../jobs/submit.ts'
 import type { JournalCopy } from '../money/journal.ts'
 import type { Balance } from '../money/wallet.ts'
 import type { Deliveries, DeliveryHistory } from '../webhooks/deliveries.ts'
@@ -29,12 +29,10 @@ export type IngestDeps = {
   readonly loadShedding: Pick<LoadShedding, 'rejects' | 'isClaimed' | 'countRefusal'>
   readonly accessLog: AccessLog
   /**
-   * Waits its turn (`queuePreflights`), is watched by load shedding, and then submits the job
-   * (`createSubmitter`).
+   * Waits its turn (`queuePreflights`), is watched by load shedding, and then submits the job or
+   * the quote (`createSubmitter`).
    */
-  readonly submit: (submission: Submission) => Promise<SubmitOutcome>
-  /** The quote of a job; reserves nothing and creates no job. */
-  readonly quote: (submission: Submission) => Promise<Quoted>
+  readonly submit: Submitter
   /** Whether a sample of a list may be verified, free. */
   readonly takeSample: SampleRows
   /** Counts an estimate that was answered. */

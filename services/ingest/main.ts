@@ -149,7 +149,7 @@ async function connectSubmitter (
   const loadShedding = new LoadShedding({
     state, metrics: context.metrics, overloadedAfterMs: config.SHED_LOAD_AFTER_MS,
   })
-  const { submit, quote } = queuePreflights(loadShedding.watch(submitter), {
+  const submit = queuePreflights(loadShedding.watch(submitter), {
     maxPreflights: config.MAX_PREFLIGHTS,
     maxRows: config.MAX_PREFLIGHT_ROWS,
     waitMs: config.ACCEPT_WITHIN_MS,
@@ -160,7 +160,7 @@ async function connectSubmitter (
   context.metrics.watch('requests_waiting', {}, () => waiter.waits)
   context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)
   const { inlineResultsOf } = notifications
-  return { submit, quote, loadShedding, waiter, inlineResultsOf }
+  return { submit, loadShedding, waiter, inlineResultsOf }
 }
 
 /** The queries of the routes: jobs, results, balance and usage. */

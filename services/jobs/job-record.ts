@@ -220,8 +220,12 @@ export function parseRefusal (job: string, fields: JobFields): Refusal | undefin
       requiredMicros: integer(fields['requiredMicros']),
       availableMicros: integer(fields['availableMicros']),
     }
-    case 'quoted':
-      return { code, preflight: parsePreflight(fields), ...parseSample(fields['sample']) }
+    case 'quoted': return {
+      code,
+      preflight: parsePreflight(fields),
+      expiresAtMs: integer(fields['acceptBy']) + REFUSAL_TTL_MS,
+      ...parseSample(fields['sample']),
+    }
     case 'concurrent_jobs_limit':
     case 'cursor_moved':
     case 'frozen':

@@ -33,7 +33,14 @@ export type Refusal =
     readonly availableMicros: number
   }
   | { readonly code: 'concurrent_jobs_limit' }
-  | { readonly code: 'quoted', readonly preflight: Preflight, readonly sample?: QuoteSample }
+  | {
+    readonly code: 'quoted'
+    readonly preflight: Preflight
+    /** Redis time when it is forgotten. */
+    readonly expiresAtMs: number
+    /** As wanted by the submission; absent for a list that is too small. */
+    readonly sample?: QuoteSample
+  }
   | { readonly code: 'cursor_moved' }
   | { readonly code: 'frozen' }
   | { readonly code: 'expired' }

@@ -3,7 +3,7 @@ import { deriveHeaderKey, type NewJobKey, type NewJobKeys } from './job-keys.ts'
 import { isSafe, notJournaled, type OutcomeWaiter } from './job-waiter.ts'
 import {
   type ClaimRequest, type DecidedOutcome, type Feed, type IdempotencyClaim, type Job, newJobId,
-  type Preflight, type QuoteSample, type Refusal,
+  type Refusal,
 } from './job.ts'
 import { type JobHeader, sealHeader } from './message-codec.ts'
 import type { JobStore } from './store.ts'
@@ -17,18 +17,14 @@ import { eventLoop } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
-import { REFUSAL_TTL_MS } from './job-record.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 
-export type Submitter = {
-  /**
-   * @throws NotSubmittedError when nothing was accepted, and will not be.
-   * @throws when infrastructure is down or the service stops and the outcome is unknown.
-   */
-  readonly submit: (submission: Submission) => Promise<SubmitOutcome>
-  /** Quotes a submission without a reservation and without a job. */
-  readonly quote: (submission: Submission) => Promise<Quoted>
-}
+/**
+ * Submits the rows of a job or a quote.
+ * @throws NotSubmittedError when nothing was accepted, and will not be.
+ * @throws when infrastructure is down or the service stops and the outcome is unknown.
+ */
+export type Submitter = (submission: Submission) => Promise<SubmitOutcome>
 
 export type Submission = JobHeader & {
   readonly tenant: string
@@ -37,6 +33,8 @@ export type Submission = JobHeader & {
   /** ISO 3166 fallback country, empty when none was given. */
   readonly country: string
   readonly forceFresh: boolean
+  /** True for a quote: nothing is reserved, and its outcome is the refusal `quoted`. */
+  readonly quoteOnly?: boolean
   /** Of a quote: whether to choose the rows that stand for the list. */
   readonly sample?: boolean
   /** Seconds from its claim after which open rows end; absent for none. */
@@ -67,17 +65,6 @@ export type SubmitOutcome =
   | { readonly kind: 'refused', readonly refusal: Refusal }
   | { readonly kind: 'reused' }
 
-/** `expiresAtMs`: Redis time when the stored quote expires. */
-export type Quoted =
-  | {
-    readonly kind: 'quoted'
-    readonly preflight: Preflight
-    readonly expiresAtMs: number
-    /** As wanted by the submission; absent for a list that is too small. */
-    readonly sample?: QuoteSample
-  }
-  | { readonly kind: 'refused', readonly refusal: Refusal }
-
 export type SubmitterOptions = {
   readonly emitter: Pick<Emitter, 'emit'>
   /** Current version of the cache secret. */
@@ -104,35 +91,33 @@ export class NotSubmittedError extends InfrastructureError {
 /** Sends the rows of a request and waits for the outcome. */
 export function createSubmitter (options: SubmitterOptions): Submitter {
   const { clock, outcomes, acceptWithinMs } = options
-  return {
-    submit: async (submission) => {
-      const { tenant, idempotencyKey, fingerprint, otherFingerprints } = submission
-      const { apiKey = '', deadlineSeconds } = submission
-      const job = newJobId(clock.now())
-      const dataKey = await newDataKey(options, tenant, job)
-      const { wrapped: wrappedKey } = dataKey
-      const request = {
-        job,
-        idempotencyKey,
-        fingerprint,
-        otherFingerprints,
-        acceptWithinMs,
-        apiKey,
-        wrappedKey,
-        endWithinMs: deadlineSeconds === undefined ? undefined : deadlineSeconds * 1_000,
-      }
-      failpoint('submit.begun')
-      const claim = await claimFor(options, tenant, request)
-      if (claim.kind === 'reused') return claim
-      failpoint('submit.claimed')
-      const outcome = claim.kind === 'new'
-        ? await sendAndWait(options, submission, { job, dataKey, ...claim })
-        : await outcomes.wait({ tenant, ...claim })
-      failpoint('submit.decided')
-      if (outcome.kind === 'refused') return outcome
-      return { ...outcome, replayed: claim.kind === 'same' }
-    },
-    quote: (submission) => quote(options, submission),
+  return async submission => {
+    const { tenant, idempotencyKey, fingerprint, otherFingerprints } = submission
+    const { apiKey = '', deadlineSeconds, quoteOnly = false } = submission
+    const job = newJobId(clock.now())
+    const dataKey = await newDataKey(options, tenant, job)
+    const { wrapped: wrappedKey } = dataKey
+    const request = {
+      job,
+      idempotencyKey,
+      fingerprint,
+      otherFingerprints,
+      acceptWithinMs,
+      apiKey,
+      wrappedKey,
+      quoteOnly,
+      endWithinMs: deadlineSeconds === undefined ? undefined : deadlineSeconds * 1_000,
+    }
+    failpoint('submit.begun')
+    const claim = await claimFor(options, tenant, request)
+    if (claim.kind === 'reused') return claim
+    failpoint('submit.claimed')
+    const outcome = claim.kind === 'new'
+      ? await sendAndWait(options, submission, { job, dataKey, ...claim })
+      : await outcomes.wait({ tenant, ...claim })
+    failpoint('submit.decided')
+    if (outcome.kind === 'refused') return outcome
+    return { ...outcome, replayed: claim.kind === 'same' }
   }
 }
 
@@ -208,8 +193,6 @@ type ClaimedJob = {
   readonly dataKey: NewJobKey
   readonly nowMs: number
   readonly acceptByMs: number
-  /** True for a quote: its data key is not sent to Kafka. */
-  readonly quoteOnly?: boolean
 }
 
 type Sending = {
@@ -257,7 +240,8 @@ async function produce (
     sending.catch(() => {})
     sent.push(sending)
   }
-  const keyEmissions: readonly Emission[] = claimed.quoteOnly === true
+  // Nobody opens the rows of a quote later.
+  const keyEmissions: readonly Emission[] = submission.quoteOnly === true
     ? []
     : [{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }]
   // Read once: all chunks must meet in one partition.
@@ -359,29 +343,6 @@ function splitInputs (
   }
   if (firstRow < inputs.length) chunks.push({ firstRow, inputs: inputs.slice(firstRow) })
   return chunks
-}
-
-async function quote (options: SubmitterOptions, submission: Submission): Promise<Quoted> {
-  const { store, clock, acceptWithinMs } = options
-  const { tenant, fingerprint } = submission
-  const job = newJobId(clock.now())
-  const dataKey = await newDataKey(options, tenant, job)
-  const claim = await store.claim(tenant, {
-    job,
-    idempotencyKey: '',
-    fingerprint,
-    acceptWithinMs,
-    quoteOnly: true,
-    wrappedKey: dataKey.wrapped,
-  })
-  if (claim.kind !== 'new') throw new Error(`the claim of a quote is ${claim.kind}, expected new`)
-  const claimed = { job, dataKey, ...claim, quoteOnly: true }
-  const outcome = await sendAndWait(options, { ...submission, idempotencyKey: '' }, claimed)
-  if (outcome.kind === 'accepted') throw new Error(`quote ${job} was accepted as a job`)
-  const { refusal } = outcome
-  if (refusal.code !== 'quoted') return outcome
-  const { code: _, ...quoted } = refusal
-  return { kind: 'quoted', ...quoted, expiresAtMs: claim.acceptByMs + REFUSAL_TTL_MS }
 }
 
 /** The heartbeat of this process, and a check of the heartbeats of others. */

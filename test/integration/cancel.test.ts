@@ -76,10 +76,12 @@ describe('a claim that wants a quote alone', () => {
   it('reserves nothing, becomes no job, and leaves nothing that opens its rows', async () => {
     const tenant = await fundedTenant()
     const before = await wallet.balance(tenant)
-    await store.claim(tenant, { ...claim, quoteOnly: true })
+    const { acceptByMs } =
+      await store.claim(tenant, { ...claim, quoteOnly: true }) as { readonly acceptByMs: number }
     expect(await redis.get(jobRedisKeys(tenant, 'job_1').dataKey)).toBe('wrapped')
     const request = acceptRequest('job_1', { cacheHits: 2, maxActiveJobs: 0 })
-    const refusal = { code: 'quoted', preflight: request.preflight }
+    const { preflight } = request
+    const refusal = { code: 'quoted', preflight, expiresAtMs: acceptByMs + 60_000 }
     const key = jobRedisKeys(tenant, 'job_1').job
     const answer = await expectLifetime(redis, { key, ms: 120_000 }, async () =>
       await store.accept(tenant, request))

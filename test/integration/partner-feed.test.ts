@@ -65,13 +65,11 @@ function recordingDeps (
   { requested, outcomes, sent, dead, reports, replays, broken, commits }: Records,
   { answers = [], outages = [], change }: Given
 ): PartnerFeedDeps {
-  const submitter = {
-    submit: async (submission: Submission) => {
-      requested.push(submission)
-      const answer = await answers.shift() ?? taken
-      if (answer instanceof Error) throw answer
-      return answer
-    },
+  const submit = async (submission: Submission) => {
+    requested.push(submission)
+    const answer = await answers.shift() ?? taken
+    if (answer instanceof Error) throw answer
+    return answer
   }
   const send = async (messages: readonly OutgoingMessage[]) => {
     const outage = outages.shift()
@@ -80,7 +78,7 @@ function recordingDeps (
   }
   const bus = { producer: () => ({ send, close: async () => {} }) }
   return {
-    ...feedDeps(redis, { limit: 2, submitter }),
+    ...feedDeps(redis, { limit: 2, submit }),
     batchLimits: { contacts: 2, ageMs: 60_000 },
     clock: { now: () => NOW_MS },
     isReplay: ({ headers }) => headers['signed'] === 'yes',

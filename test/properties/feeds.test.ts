@@ -79,7 +79,7 @@ async function run ({ seed, log, replies, crashes, limit, isUpgraded }: Plan) {
   await fill(bus, partner.name, log.slice(0, -1))
   const place = { tenant: partner.tenant, partner: partner.name, partition: 0 }
   const taken: number[] = []
-  const submitter = pipeline(replies, taken)
+  const { submit, ended } = pipeline(replies, taken)
   const start = ({ losesCommits = false, group = chooseFeedGroup(partner.name) } = {}) => {
     const members: Consumption[] = []
     const consume = async (options: ConsumeOptions) => {
@@ -89,7 +89,7 @@ async function run ({ seed, log, replies, crashes, limit, isUpgraded }: Plan) {
       return member
     }
     const { topicNames } = bus
-    const feed = runFeed(partner, { consume, topicNames }, feedDeps(redis, { limit, submitter }))
+    const feed = runFeed(partner, { consume, topicNames }, feedDeps(redis, { limit, submit }))
     return { feed, crash: () => { for (const member of members) bus.crash(member) } }
   }
   const former = isUpgraded ? start({ group: `feed.${partner.name}` }) : undefined
@@ -110,7 +110,7 @@ async function run ({ seed, log, replies, crashes, limit, isUpgraded }: Plan) {
     .toBe(log.length - 1)
   await former?.feed.stop()
   await last.feed.stop()
-  await submitter.ended()
+  await ended()
   const positions = await cursors.read(place)
   return { taken, positions }
 }

@@ -55,10 +55,10 @@ export async function request (
   const isKeyed = idempotencyKey !== ''
   const jobs: string[] = []
   const store = recording(options.store, jobs, onClaimed)
-  const submitter = createSubmitter({ ...options, store })
+  const submit = createSubmitter({ ...options, store })
   const before = losses()
   for (;;) {
-    const outcome = await answerOf(submitter.submit({ ...submission, idempotencyKey } as never))
+    const outcome = await answerOf(submit({ ...submission, idempotencyKey } as never))
     const isOutage = losses() > before
     if (outcome === undefined && !isKeyed) return { outcome, jobs, isOutage: true }
     if (outcome !== undefined && !(isKeyed && isFrozen(outcome))) return { outcome, jobs, isOutage }

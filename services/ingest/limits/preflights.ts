@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { isSampleTenant, parseTenant } from '../../accounts/tenant.ts'
 import { toIdempotencyField, toIdempotencyKeys } from '../../jobs/job-record.ts'
-import type { Quoted, Submission, SubmitOutcome, Submitter } from '../../jobs/submit.ts'
+import type { SubmitOutcome, Submitter } from '../../jobs/submit.ts'
 import { Capacity, SerialQueues } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
 import type { RedisClient } from '../../runtime/platform/redis.ts'
@@ -34,11 +34,12 @@ const PREFLIGHT_RETRY_SECONDS = 5
  * `too_many_preflights`: nothing is claimed, and it counts towards no rate limit.
  */
 export function queuePreflights (
-  submitter: Submitter, { maxPreflights, maxRows, waitMs, limiter }: PreflightQueueOptions
+  submit: Submitter, { maxPreflights, maxRows, waitMs, limiter }: PreflightQueueOptions
 ): Submitter {
   const lanes = new Map<string, LaneUse>()
   const queues = new SerialQueues()
-  return around(submitter, async ({ tenant, inputs }, work) => {
+  return async submission => {
+    const { tenant, inputs } = submission
     const rows = inputs.length
     const name = `${chooseLane(rows)} ${tenant}`
     const lane = lanes.get(name) ??
@@ -66,7 +67,7 @@ export function queuePreflights (
         })
       }
       try {
-        return await work()
+        return await submit(submission)
       } finally {
         lane.running.release(1)
         lane.rows.release(rows)
@@ -75,19 +76,6 @@ export function queuePreflights (
       lane.requests -= 1
       if (lane.requests === 0) lanes.delete(name)
     }
-  })
-}
-
-/** The same submitter, whose jobs and quotes are submitted by `run`. */
-function around (
-  { submit, quote }: Submitter,
-  run: <T extends SubmitOutcome | Quoted>(
-    submission: Submission, work: () => Promise<T>
-  ) => Promise<T>
-): Submitter {
-  return {
-    submit: submission => run(submission, () => submit(submission)),
-    quote: submission => run(submission, () => quote(submission)),
   }
 }
 
@@ -154,8 +142,9 @@ export class LoadShedding {
   }
 
   /** The same submitter, with a watch on its preflights from claim to outcome. */
-  watch (submitter: Submitter): Submitter {
-    return around(submitter, async ({ tenant, inputs }, work) => {
+  watch (submit: Submitter): Submitter {
+    return async submission => {
+      const { tenant, inputs } = submission
       const lane = chooseLane(inputs.length)
       const name = `${lane} ${tenant}`
       const ofTenant = this.#tenants.get(name) ?? new Backlog(this.#deps, { isLane: false })
@@ -163,21 +152,20 @@ export class LoadShedding {
       const ends = [this.#lanes[lane].start(), ofTenant.start()]
       let decided = false
       try {
-        const outcome = await work()
+        const outcome = await submit(submission)
         decided = isDecidedByLookup(outcome)
         return outcome
       } finally {
         for (const end of ends) end(decided)
       }
-    })
+    }
   }
 }
 
 /** Whether `lookup` decided it; other outcomes also occur when the pipeline makes no progress. */
-function isDecidedByLookup (outcome: SubmitOutcome | Quoted): boolean {
+function isDecidedByLookup (outcome: SubmitOutcome): boolean {
   if (outcome.kind === 'accepted') return !outcome.replayed
-  if (outcome.kind === 'refused') return !['expired', 'internal'].includes(outcome.refusal.code)
-  return outcome.kind === 'quoted'
+  return outcome.kind === 'refused' && !['expired', 'internal'].includes(outcome.refusal.code)
 }
 
 /** Maximum number of tenants with tracked preflights, by lane. */

@@ -17,13 +17,13 @@ import {
 } from '../../../schemas/api/verifications.ts'
 import { type Mode, sampleTenantOf } from '../../accounts/tenant.ts'
 import { jobPath, verdictsBody } from '../../jobs/job-view.ts'
-import type { Job } from '../../jobs/job.ts'
+import type { Job, Refusal } from '../../jobs/job.ts'
 import {
   offeredOptions, optionDate, type OptionName, optionName, optionsPriceMicros,
 } from '../../jobs/options.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import {
-  NotSubmittedError, type Quoted, type Submission, type SubmitOutcome,
+  NotSubmittedError, type Submission, type SubmitOutcome,
 } from '../../jobs/submit.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
 import { isOutageOrFatal } from '../../runtime/platform/errors.ts'
@@ -526,9 +526,14 @@ export function createQuoteRoute (
       const { service } = read
       const checks = checksBody(settings.checks, service, requireCaller(request).mode)
       const { sample = false } = request.body as CreateQuoteBody
-      const submission = { ...read, sample }
-      const quoted = await deps.quote(submission)
-      if (quoted.kind === 'refused') throw new ApiException(refusalError(quoted))
+      // Nothing of a quote waits for a deadline.
+      const submission = { ...read, sample, quoteOnly: true, deadlineSeconds: undefined }
+      const outcome = await deps.submit(submission)
+      if (outcome.kind === 'accepted') throw new Error(`quote ${outcome.job.id} became a job`)
+      if (outcome.kind === 'reused' || outcome.refusal.code !== 'quoted') {
+        throw new ApiException(refusalError(outcome))
+      }
+      const { refusal: quoted } = outcome
       const { preflight, expiresAtMs } = quoted
       const estimated = sample
         ? await whileConnected(request, signal => estimate(deps, { submission, quoted, signal }))
@@ -556,7 +561,7 @@ type Unavailable = NonNullable<EstimateBody['reason']>
 /** A submission of a quote and what it was answered with. */
 type QuotedList = {
   readonly submission: Submission
-  readonly quoted: Extract<Quoted, { kind: 'quoted' }>
+  readonly quoted: Extract<Refusal, { code: 'quoted' }>
   /** Aborted when nobody waits any longer. */
   readonly signal: AbortSignal
 }

@@ -302,7 +302,7 @@ async function sealJob (
   let job = ''
   const now = Date.now()
   const accepted = { kind: 'accepted', job: { announced: true } as Job } as const
-  const submitter = createSubmitter({
+  const submit = createSubmitter({
     emitter: {
       emit: async emissions => {
         const chunks = emissions.filter(({ topic }) => topic === 'rows.submitted')
@@ -325,7 +325,7 @@ async function sealJob (
     acceptWithinMs: ACCEPT_DEADLINE_MS,
     partitionsOf: () => ({}),
   })
-  await submitter.submit({
+  await submit({
     tenant,
     service: 'phone-validation',
     inputs,

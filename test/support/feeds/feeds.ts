@@ -89,11 +89,11 @@ export async function fill (
 /** The dependencies of a feed on its own Redis, with short pauses. */
 export function feedDeps (
   redis: Redis,
-  { limit, submitter }: Pick<PartnerFeedDeps, 'submitter'> & { readonly limit: number }
+  { limit, submit }: Pick<PartnerFeedDeps, 'submit'> & { readonly limit: number }
 ): PartnerFeedDeps {
   return {
     codec,
-    submitter,
+    submit,
     cursors: createCursors(redis),
     marks: createMarkStore(redis),
     partners: { keysOf: async () => [partnerKey] },

@@ -33,17 +33,14 @@ const accepted = { kind: 'accepted', replayed: false, job: { id: 'job_1' } } as 
 
 /** The feeds of all partners, with a pipeline that answers at once: by default it accepts all. */
 export function runFeeds (
-  env: Env, connected: Omit<Connected, 'log' | 'metrics' | 'fatal' | 'submitter'>,
+  env: Env, connected: Omit<Connected, 'log' | 'metrics' | 'fatal' | 'submit'>,
   answer: (submission: Submission) => SubmitOutcome = () => accepted
 ): RunningFeeds {
   const requested: Submission[] = []
-  const submitter = {
-    submit: async (submission: Submission): Promise<SubmitOutcome> => {
-      const answered = answer(submission)
-      if (answered.kind === 'accepted') requested.push(submission)
-      return answered
-    },
-    quote: async () => { throw new Error('a feed requested a quote') },
+  const submit = async (submission: Submission): Promise<SubmitOutcome> => {
+    const answered = answer(submission)
+    if (answered.kind === 'accepted') requested.push(submission)
+    return answered
   }
   const revoked: string[] = []
   const log = createLog('test', { level: 'silent' })
@@ -54,7 +51,7 @@ export function runFeeds (
     ...connected,
     log,
     metrics: createMetrics(),
-    submitter,
+    submit,
     fatal: error => { throw error },
   })
   return { ...startPartnerFeeds(deps), requested, revoked }

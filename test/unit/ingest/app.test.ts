@@ -159,7 +159,7 @@ describe('a failure in a handler', () => {
     const causes: Error[] = [lost, lost, outage]
     const fail = () => Promise.reject(
       new NotSubmittedError('cannot make a key', { cause: causes.shift() }))
-    const { app, lines } = logging({ submit: fail, quote: fail })
+    const { app, lines } = logging({ submit: fail })
     for (const path of ['jobs', 'verifications', 'quotes']) {
       const answer = await app.inject({
         method: 'POST', url: `/api/v1/${path}`, headers, payload: good,
@@ -243,7 +243,7 @@ const CASES: readonly Case[] = [
   ['balance', 'GET /balance'],
   ['usage', 'GET /usage'],
   ['transactions', 'GET /transactions'],
-  ['quote', 'POST /quotes'],
+  ['submit', 'POST /quotes'],
   ['submit', 'POST /jobs'],
 ]
 

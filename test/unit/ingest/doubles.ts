@@ -8,9 +8,9 @@ import { createApp } from '../../../services/ingest/app.ts'
 import { EventStreams } from '../../../services/ingest/limits/limiter.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import type { Settings } from '../../../services/ingest/config.ts'
-import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
+import type { Job, ManifestEntry, QuoteSample } from '../../../services/jobs/job.ts'
 import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
-import type { Submission } from '../../../services/jobs/submit.ts'
+import type { Submission, SubmitOutcome } from '../../../services/jobs/submit.ts'
 import { readPrices } from '../../../services/money/prices.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
@@ -32,6 +32,17 @@ export const NO_USAGE = {
   chargedMicros: 0,
   verdicts: { valid: 0, invalid: 0, risky: 0, unknown: 0 },
 }
+
+/** The outcome of a quote, with or without a sample. */
+export const quotedOf = (sample?: QuoteSample): SubmitOutcome => ({
+  kind: 'refused',
+  refusal: {
+    code: 'quoted',
+    preflight: jobOf().preflight,
+    expiresAtMs: NOW_MS + 85_000,
+    ...sample && { sample },
+  },
+})
 
 /** A job that is under way. */
 export const jobOf = (more: Partial<Job> = {}): Job => endedJob({
@@ -131,11 +142,8 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     lists: () => undefined,
     submit: async submission => {
       calls.submissions.push(submission)
+      if (submission.quoteOnly === true) return quotedOf()
       return { kind: 'accepted', job: jobOf(), replayed: false }
-    },
-    quote: async submission => {
-      calls.submissions.push(submission)
-      return { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS + 85_000 }
     },
     takeSample: async () => true,
     onEstimate: () => {},

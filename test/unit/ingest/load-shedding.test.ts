@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { LoadShedding } from '../../../services/ingest/limits/preflights.ts'
 import { toIdempotencyField } from '../../../services/jobs/job-record.ts'
-import type { Quoted, Submission, SubmitOutcome } from '../../../services/jobs/submit.ts'
+import type { Submission, SubmitOutcome } from '../../../services/jobs/submit.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { RedisClient } from '../../../services/runtime/platform/redis.ts'
 import type { Lane } from '../../../services/topology.ts'
-import { application as openApi, good, jobOf } from './doubles.ts'
+import { application as openApi, good, jobOf, quotedOf } from './doubles.ts'
 
 const SHED_LOAD_AFTER_MS = 1_000
 const [TENANT, OTHER] = ['org_01.live', 'org_02.live']
@@ -13,7 +13,6 @@ const KEY = '0d3c6fd0-3f5b-4a57-9a3c-0a7d8f5f9b11'
 
 const accepted: SubmitOutcome = { kind: 'accepted', job: jobOf(), replayed: false }
 const expired: SubmitOutcome = { kind: 'refused', refusal: { code: 'expired' } }
-const quoted: Quoted = { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: 0 }
 
 const submissionOf = (tenant: string, rows: number) =>
   ({ tenant, inputs: new Array<string>(rows).fill('') }) as unknown as Submission
@@ -32,8 +31,7 @@ function start () {
   })
   const begin = (rows = 1, tenant = TENANT) => {
     const { promise, resolve, reject } = Promise.withResolvers<SubmitOutcome>()
-    const { submit } = shedding.watch({ submit: () => promise, quote: async () => quoted })
-    const answered = submit(submissionOf(tenant, rows))
+    const answered = shedding.watch(() => promise)(submissionOf(tenant, rows))
     answered.catch(() => {})
     const end = async (outcome: SubmitOutcome | Error) => {
       if (outcome instanceof Error) reject(outcome)
@@ -117,14 +115,11 @@ describe('load shedding', () => {
   })
 
   it('counts a quote as a preflight', async () => {
-    const { shedding, refuses, begin, pass } = start()
+    const { refuses, begin, pass } = start()
     const old = begin()
     pass(SHED_LOAD_AFTER_MS)
     await old.end(expired)
-    const { quote } = shedding.watch({
-      submit: () => new Promise(() => {}), quote: async () => quoted,
-    })
-    await quote(submissionOf(TENANT, 1))
+    await begin().end(quotedOf())
     begin()
     expect(refuses('small')).toBe(false)
   })

@@ -17,7 +17,7 @@ function setUp ({ waitMs = 60_000 } = {}) {
     ends.push(end)
     return end.promise
   }
-  const { submit } = queuePreflights({ submit: work, quote: () => Promise.reject(new Error()) }, {
+  const submit = queuePreflights(work, {
     maxPreflights: 2,
     maxRows: 100_000,
     waitMs,

@@ -45,7 +45,7 @@ function setUp ({ claim, outcome, emit, createKey, refuse, ...options }: Parts =
   const emitted: Emission[] = []
   const refused: string[] = []
   const signals: (AbortSignal | undefined)[] = []
-  const submitter = createSubmitter({
+  const submit = createSubmitter({
     store: {
       claim: async (_tenant, { owner, endWithinMs, fingerprint, otherFingerprints = [] }) => {
         fingerprints.push([fingerprint, ...otherFingerprints])
@@ -75,7 +75,7 @@ function setUp ({ claim, outcome, emit, createKey, refuse, ...options }: Parts =
   })
   const rowsSent = () => emitted.filter((emission): emission is Emission<'rows.submitted'> =>
     emission.topic === 'rows.submitted')
-  return { submitter, emitted, rowsSent, refused, signals, claims, fingerprints }
+  return { submit, emitted, rowsSent, refused, signals, claims, fingerprints }
 }
 
 /** What is awaited never comes. */
@@ -83,8 +83,8 @@ const never = () => new Promise<never>(() => {})
 
 describe('a submission', () => {
   it('sends the key and the chunks, and answers with the job', async () => {
-    const { submitter, emitted, claims, fingerprints } = setUp()
-    expect(await submitter.submit({ ...submission, deadlineSeconds: 60 }))
+    const { submit, emitted, claims, fingerprints } = setUp()
+    expect(await submit({ ...submission, deadlineSeconds: 60 }))
       .toEqual({ kind: 'accepted', job, replayed: false })
     expect([claims, fingerprints]).toEqual([[60_000], [['print', 'older']]])
     expect(emitted.map(({ topic }) => topic)).toEqual(['job.keys', 'rows.submitted'])
@@ -116,8 +116,8 @@ describe('a submission', () => {
     let count = 4
     // Though some are added meanwhile.
     const partitionsOf = () => ({ 'partitions.rows.normalized': String(++count) })
-    const { submitter, rowsSent } = setUp({ partitionsOf })
-    await submitter.submit({ ...submission, inputs: Array<string>(12_500).fill('1') })
+    const { submit, rowsSent } = setUp({ partitionsOf })
+    await submit({ ...submission, inputs: Array<string>(12_500).fill('1') })
     const chunks = rowsSent()
     expect(chunks.map(({ lane, partitions, value }) => [lane, partitions, value.chunk]))
       .toEqual([...Array(7).keys()].map(chunk =>
@@ -134,9 +134,9 @@ describe('a submission', () => {
     const liveness = (own: string, gone: boolean) => ({ own, isGone: async () => gone })
 
     it('that ended takes it over, and its unfinished request creates no job', async () => {
-      const { submitter, refused, claims, emitted } = setUp(
+      const { submit, refused, claims, emitted } = setUp(
         { claim, liveness: liveness('two', true) })
-      expect(await submitter.submit(submission))
+      expect(await submit(submission))
         .toMatchObject({ kind: 'accepted', replayed: false })
       expect([claims, refused]).toEqual([['two', 'two'], ['internal']])
       expect(emitted).not.toEqual([])
@@ -147,34 +147,34 @@ describe('a submission', () => {
       ['that is this one', liveness('one', true)],
       ['unknown to it', undefined],
     ])('%s waits for it', async (_, other) => {
-      const { submitter, refused, emitted } = setUp(
+      const { submit, refused, emitted } = setUp(
         { claim, ...other !== undefined && { liveness: other } })
-      expect(await submitter.submit(submission)).toMatchObject({ kind: 'accepted', replayed: true })
+      expect(await submit(submission)).toMatchObject({ kind: 'accepted', replayed: true })
       expect([refused, emitted]).toEqual([[], []])
     })
 
     it('that ended just after it was accepted is answered with that job', async () => {
-      const { submitter, emitted, claims } = setUp(
+      const { submit, emitted, claims } = setUp(
         { claim, liveness: liveness('two', true), refuse: async () => accepted })
-      expect(await submitter.submit(submission)).toMatchObject({ kind: 'accepted', replayed: true })
+      expect(await submit(submission)).toMatchObject({ kind: 'accepted', replayed: true })
       expect([claims, emitted]).toEqual([['two'], []])
     })
   })
 
   it('that is refused stops what is still being sent, without waiting for it', async () => {
-    const { submitter, signals } = setUp({ outcome: async () => expired, emit: never })
-    expect(await submitter.submit(submission)).toEqual(expired)
+    const { submit, signals } = setUp({ outcome: async () => expired, emit: never })
+    expect(await submit(submission)).toEqual(expired)
     expect(signals[0]!.aborted).toBe(true)
   })
 
   it('that can not be sent is refused, unless its job is there already', async () => {
     const submitted = async (refuse?: () => Promise<Outcome>) => {
-      const { submitter, refused } = setUp({
+      const { submit, refused } = setUp({
         outcome: never,
         emit: () => Promise.reject(new Error('too large')),
         refuse,
       })
-      const answer = await submitter.submit(submission)
+      const answer = await submit(submission)
       expect(refused).toEqual(['internal'])
       return answer
     }
@@ -190,17 +190,17 @@ describe('a submission', () => {
   it.each([
     new FatalError('RESULTS_ROOT_KEYS lacks key "1"'), new InfrastructureError('Vault is sealed'),
   ])('without a root key claims and sends nothing: %s', async cause => {
-    const { submitter, claims, emitted, refused } = setUp({
+    const { submit, claims, emitted, refused } = setUp({
       createKey: () => Promise.reject(cause),
     })
-    for (const attempt of [submitter.submit(submission), submitter.quote(submission)]) {
+    for (const attempt of [submit(submission), submit({ ...submission, quoteOnly: true })]) {
       await expect(attempt).rejects.toThrow(NotSubmittedError)
       await expect(attempt).rejects.toMatchObject({ cause })
     }
     expect([claims, emitted, refused]).toEqual([[], [], []])
     // An error in the code is no reason to try again.
     const error = new TypeError('no organization')
-    await expect(setUp({ createKey: () => Promise.reject(error) }).submitter.submit(submission))
+    await expect(setUp({ createKey: () => Promise.reject(error) }).submit(submission))
       .rejects.toBe(error)
   })
 
@@ -211,28 +211,28 @@ describe('a submission', () => {
       partner: 'acme', partition: 0, cursor: 'c', from: -1, to: 1, unitPriceMicros: null,
     }
     const feed = { source, offsets: [0, 1] }
-    const { submitter, refused } = setUp(outage)
-    await expect(submitter.submit({ ...submission, feed })).rejects.toBe(away)
+    const { submit, refused } = setUp(outage)
+    await expect(submit({ ...submission, feed })).rejects.toBe(away)
     expect(refused).toEqual(['internal'])
     const answer = { kind: 'refused', refusal: { code: 'internal' } }
-    expect(await setUp(outage).submitter.submit(submission)).toEqual(answer)
+    expect(await setUp(outage).submit(submission)).toEqual(answer)
     const broken = setUp({ ...outage, emit: () => Promise.reject(new Error('too large')) })
-    expect(await broken.submitter.submit({ ...submission, feed })).toEqual(answer)
+    expect(await broken.submit({ ...submission, feed })).toEqual(answer)
   })
 
   it('fails when nothing can be known of its outcome', async () => {
-    const { submitter } = setUp({
+    const { submit } = setUp({
       outcome: () => Promise.reject(new Error('no Redis')),
       refuse: () => Promise.reject(new Error('still no Redis')),
     })
-    await expect(submitter.submit(submission)).rejects.toThrow('still no Redis')
+    await expect(submit(submission)).rejects.toThrow('still no Redis')
   })
 })
 
 describe('the chunks of a job', () => {
   async function chunksOf (change: Partial<Submission>, chunkRows?: number) {
-    const { submitter, rowsSent } = setUp({ chunkRows })
-    await submitter.submit({ ...submission, ...change })
+    const { submit, rowsSent } = setUp({ chunkRows })
+    await submit({ ...submission, ...change })
     const chunks = rowsSent()
     expect(chunks.flatMap(({ rows }) => rows.inputs)).toEqual(change.inputs)
     expect(chunks.map(({ value }) => [value.chunk, value.chunks]))
@@ -272,11 +272,11 @@ describe('the chunks of a job', () => {
 
   it('are all acknowledged before the answer', async () => {
     const waiting: (() => void)[] = []
-    const { submitter } = setUp({
+    const { submit } = setUp({
       chunkRows: 1, emit: () => new Promise(resolve => waiting.push(resolve)),
     })
     let answered = false
-    const answer = submitter.submit({ ...submission, inputs: ['1', '2', '3', '4', '5'] })
+    const answer = submit({ ...submission, inputs: ['1', '2', '3', '4', '5'] })
       .then(() => { answered = true })
     await eventually(() => expect(waiting).toHaveLength(2))
     waiting[0]!()
@@ -290,12 +290,12 @@ describe('the chunks of a job', () => {
 describe('a quote', () => {
   const preflight = acceptRequest('job_1').preflight
   const quoted = async () =>
-    ({ kind: 'refused', refusal: { code: 'quoted', preflight } }) as const
+    ({ kind: 'refused', refusal: { code: 'quoted', preflight, expiresAtMs: 86_000 } }) as const
 
   it('sends the rows and no key', async () => {
-    const { submitter, emitted, refused } = setUp({ outcome: quoted })
-    expect(await submitter.quote(submission))
-      .toEqual({ kind: 'quoted', preflight, expiresAtMs: 86_000 })
+    const { submit, emitted, refused } = setUp({ outcome: quoted })
+    expect(await submit({ ...submission, idempotencyKey: '', quoteOnly: true }))
+      .toEqual(await quoted())
     expect(emitted.map(({ topic }) => topic)).toEqual(['rows.submitted'])
     expect(emitted[0]?.value).toMatchObject({ idempotencyKey: '' })
     expect(refused).toEqual([])

@@ -2,8 +2,9 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
 import type { Refusal } from '../../../../services/jobs/job.ts'
+import type { SubmitOutcome } from '../../../../services/jobs/submit.ts'
 import {
-  application, closedJob, good, jobOf, listen, NOW_MS, outage, talk,
+  application, closedJob, good, jobOf, listen, outage, quotedOf, talk,
 } from '../doubles.ts'
 
 const sample = { digest: 'ab'.repeat(16), rows: [1, 0] }
@@ -11,16 +12,18 @@ const contacts = jobOf().preflight.freshChecks + jobOf().preflight.cacheHits
 const counts = { ...jobOf().counts, successRecords: 10, failedRecords: 0, finishedRows: 10 }
 const ended = closedJob({ counts, verdicts: { 'valid assigned_range': 9, 'risky catch_all': 1 } })
 
+type Setup = Partial<IngestDeps> & { readonly quoted?: SubmitOutcome }
+
 /** The interface with quotes that have a sample, and what its requests took. */
-function setUp (more: Partial<IngestDeps> = {}) {
+function setUp ({ quoted = quotedOf(sample), submit, ...more }: Setup = {}) {
   const taken: unknown[] = []
   const waits: JobWait[] = []
   const counted: string[] = []
   const { app, post, calls } = application({
-    quote: async submission => {
+    submit: async submission => {
       calls.submissions.push(submission)
-      const { preflight } = jobOf()
-      return { kind: 'quoted', preflight, expiresAtMs: NOW_MS, sample }
+      if (submission.quoteOnly === true) return quoted
+      return await submit?.(submission) ?? { kind: 'accepted', job: jobOf(), replayed: false }
     },
     takeSample: async (...sample) => {
       taken.push(sample)
@@ -37,7 +40,7 @@ function setUp (more: Partial<IngestDeps> = {}) {
 }
 
 /** The estimate of a quote, and what it took. */
-async function quote (body: object = { ...good, sample: true }, more: Partial<IngestDeps> = {}) {
+async function quote (body: object = { ...good, sample: true }, more: Setup = {}) {
   const { post, ...took } = setUp(more)
   const { statusCode, json } = await post(body, { path: 'quotes' })
   return { statusCode, body: json(), ...took }
@@ -75,6 +78,12 @@ describe('a quote with a sample', () => {
     }])
   })
 
+  it('is a submission that wants no job, and has no deadline', async () => {
+    const { calls } = await quote({ ...good, deadline: 600 })
+    expect(calls.submissions)
+      .toMatchObject([{ quoteOnly: true, idempotencyKey: '', deadlineSeconds: undefined }])
+  })
+
   it('says how far it is as long as it runs', async () => {
     const running = { waitForJob: async () => undefined }
     expect((await quote(undefined, running)).body.estimate).toMatchObject({
@@ -84,10 +93,8 @@ describe('a quote with a sample', () => {
 
   const refused = (code: 'concurrent_jobs_limit' | 'frozen') =>
     async () => ({ kind: 'refused', refusal: { code } satisfies Refusal }) as const
-  it.each<[string, string, Partial<IngestDeps>]>([
-    ['too_few_contacts', 'a short list', {
-      quote: async () => ({ kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS }),
-    }],
+  it.each<[string, string, Setup]>([
+    ['too_few_contacts', 'a short list', { quoted: quotedOf() }],
     ['daily_limit', 'no rows left', { takeSample: async () => false }],
     ['temporarily_unavailable', 'no slot', { submit: refused('concurrent_jobs_limit') }],
     ['temporarily_unavailable', 'an outage', { submit: async () => { throw outage } }],
