@@ -186,7 +186,7 @@ describe('schema sources', () => {
     ])
   })
 
-  it.each(['silence', 'half'] as const)('fail after 10 seconds of %s, once', async kind => {
+  it.each(['silence', 'half'] as const)('fail after 10 s of %s, then ask again', async kind => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => { vi.useRealTimers() })
     const source = registrySource({ SCHEMA_REGISTRY_URL: `http://${address}` })
