@@ -34,13 +34,15 @@ const SHORT = /^(?:\d{1,2}|0+)$/
  * if `readCell` has to read the cell, or to say what is wrong with it.
  */
 export function parsePhone (input: string, country: string | undefined): SplitNumber | undefined {
-  const written = scan(input) ?? scan(withoutUsualLabel(input))
+  const unlabeled = scan(input)
+  const written = unlabeled ?? scan(withoutUsualLabel(input))
   if (written === undefined) return undefined
   const { digits, firstGroup } = written
   const plan = country ? planOfCountry(country) : undefined
   const number = readDigits(digits, plan)
   if (number === undefined || number === 'ambiguous') return undefined
   if (withoutInnerPrefix(number) !== undefined) return undefined
+  if (unlabeled === undefined && !isAssigned(number)) return undefined
   const isGrouped = firstGroup < digits.length && plan !== undefined
   return isGrouped && hasOtherGroups(written, number, plan) ? undefined : number
 }
@@ -140,6 +142,9 @@ export function readCell (text: string, country: string | undefined): CellReadin
   if (cell === undefined) return { fault: 'not_a_phone_number' }
   const { main, extension } = separateExtension(withoutLabel(cell))
   const reading = readMain(main, plan)
+  if (typeof reading !== 'string' && LABELED.test(cell) && !isAssigned(reading)) {
+    return readPaused(main, plan) ?? { fault: NO_NUMBER }
+  }
   if (extension !== '') return asCell(reading, extension)
   if (typeof reading !== 'string' && isAssigned(reading)) return { number: reading, extension: '' }
   return readPaused(main, plan) ?? asCell(reading, '')
@@ -154,6 +159,8 @@ function asCell (reading: Reading, extension: string): CellReading {
 
 const NO_NUMBER = 'not_a_phone_number'
 const FIRST_DIGIT = /[+\d]/
+/** Words before a number. */
+const LABELED = /^[^+\d]*\p{L}/u
 
 /** Labels that stand before an extension, in the languages of Google's library and more. */
 const LABELS = 'e?xt(?:ensi(?:o?|o\u0301|\u00f3))?n?|anexo|ramal|poste|interno?|int|durchwahl|' +
