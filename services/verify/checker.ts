@@ -325,9 +325,12 @@ function mergeVerdicts (
   const { status, reason, confidence } = latest
   const evidence = mergeEvidence(before.evidence, verdict.evidence)
   const claim = service.startsWith('carrier-') ? 'carrier' : reason
+  const fields = { ...before.fields, ...verdict.fields }
+  // The first check could not tell this mailbox from others, the second one can.
+  if (reason === 'deliverable' && verdict.fields.catch_all === undefined) delete fields.catch_all
   return {
     ...latest,
-    fields: { ...before.fields, ...verdict.fields },
+    fields,
     evidence,
     confidence: status === 'unknown'
       ? 0

@@ -419,6 +419,21 @@ describe('a second opinion', () => {
     expect(calls).toEqual(['2: 1 2 3', '4: 2 3'])
   })
 
+  it('that a mailbox is deliverable leaves no catch-all of a host that accepts every name', async () => {
+    const untruthful = {
+      ...unknown,
+      reason: 'not_answered_truthfully',
+      evidence: packChecks({ domain: 'passed', catch_all: 'caution' }),
+      fields: { mx_found: 'true', catch_all: 'true' },
+    } as const
+    const { check } = opinionsOf({ 1: { verdict: untruthful }, 2: { verdict: untruthful } }, {
+      1: { verdict: valid }, 2: { verdict: { ...valid, fields: { catch_all: 'true' } } },
+    })
+    const answer = await check(emails.slice(0, 2), email)
+    expect(answer.kind === 'answered' && [...answer.verdicts.values()].map(({ fields }) => fields))
+      .toEqual([{ mx_found: 'true' }, { mx_found: 'true', catch_all: 'true' }])
+  })
+
   it('can request a retry until the retry deadline', async () => {
     const { check } = opinionsOf(answers, { 2: { verdict: greylisted, retry: true } })
     const waiting = { reason: 'domain_accepts_mail', afterMs: 0, forHost: false }
