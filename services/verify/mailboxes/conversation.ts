@@ -464,7 +464,7 @@ export class Conversation {
 
   /** What becomes of a row by the reply to it; those that are accepted are judged later. */
   async #judge (row: MailboxRow, reading: ReplyReading): Promise<void> {
-    const { meaning, code, waitMs, isTooFast, isOfDomain } = reading
+    const { meaning, code, waitMs, isTooFast, isOfDomain, isOfServer } = reading
     const counts = this.#counts
     if (code === CLOSING) this.#isFull = this.#isClosing = true
     if (VERDICTS.has(meaning)) counts.verdicts += 1
@@ -491,8 +491,8 @@ export class Conversation {
       row.settle({ mailbox: 'greylisted', retry: retryAfter(waitMs) })
     } else {
       const probed = probedBy(meaning, reading)
-      const isDoubtful = meaning === 'no_mailbox' && !this.#isTrusted
-      if (isDoubtful) this.#doubtful.push({ row, probed })
+      const mayBeUntrue = meaning === 'no_mailbox' || (meaning === 'no_mail' && !isOfServer)
+      if (mayBeUntrue && !this.#isTrusted) this.#doubtful.push({ row, probed })
       else row.settle(probed)
     }
   }

@@ -34,6 +34,8 @@ export type ReplyReading = {
   readonly isTooFast?: boolean
   /** The server says that it does not serve the recipient's domain. */
   readonly isOfDomain?: boolean
+  /** `no_mail`, which the server says of itself: it does not depend on what it finds in the DNS. */
+  readonly isOfServer?: boolean
 }
 
 /**
@@ -123,8 +125,18 @@ export function readReply (reply: SmtpReply, question: ReplyQuestion): ReplyRead
     return { code, meaning, by, waitMs: readWait(reply), isTooFast: isTooFast(facts) }
   }
   // Anybody may name any server as that of his domain, so a refusal to relay is not about us.
-  return { code, meaning, by, isOfDomain: step === 'recipient' && NO_RELAY.test(text) }
+  const isOfDomain = step === 'recipient' && NO_RELAY.test(text)
+  return { code, meaning, by, isOfDomain, isOfServer: meaning === 'no_mail' && takesNoMail(facts) }
 }
+
+const ACCEPTS_NO_MAIL = compilePhrases([
+  '({dont}|not|never|no longer) [{now}|be] (accept|accepts|accepting|receive|receiving|handle)',
+  '(accepts|receives|takes|handles) no [incoming|inbound] (mail|email)',
+])
+
+/** By codes of RFC 7504 and 7505, or the same in words. */
+const takesNoMail = ({ code, subject = '', text }: Facts): boolean => code === 521 ||
+  code === 556 || subject === '1.10' || subject === '3.2' || ACCEPTS_NO_MAIL.test(text)
 
 const SECONDS_IN: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 }
 const WAIT = /\b(?:in|for|after|within|wait|least)\s+(\d{1,5})\s*(s|m|h)(?:ec\w*|in\w*|\b|our\w*)/i

@@ -29,6 +29,28 @@ describe('a server that refuses everybody, also its postmaster,', () => {
     expect(heard(MX, 'RCPT TO:<later@')).toHaveLength(1)
   })
 
+  it.each([
+    ['its domain as missing', '550 5.1.2 <jane@firm.org>: Recipient address rejected: Domain not found'],
+    ['its domain as unknown to its name servers', '550 5.1.2 <jane@firm.org>... Host unknown (Name ' +
+      'server: firm.org: host not found)'],
+    ['its domain as closed', '550 the domain of the recipient was vacated'],
+  ])('is not believed if it names %s', async (_, refusal) => {
+    const { ask } = await startMailHosts({
+      [MX]: { EHLO: PIPELINING, RCPT: refusal, POSTMASTER: refusal },
+    })
+    expect(await ask('jane@firm.org', MX)).toEqual(UNTRUTHFUL)
+  })
+
+  it.each([
+    '521 5.3.2 host does not accept mail', '556 5.1.10 <jane@firm.org>: domain has a null MX',
+    '550 5.3.2 system not accepting network messages', '550 this domain does not accept mail',
+  ])('is believed if it speaks of itself: %s', async refusal => {
+    const { ask } = await startMailHosts({
+      [MX]: { EHLO: PIPELINING, RCPT: refusal, POSTMASTER: refusal },
+    })
+    expect(await ask('jane@firm.org', MX)).toMatchObject({ mailbox: 'no_mail' })
+  })
+
   it('is believed from the first that it accepts, also for others', async () => {
     const { ask } = await startMailHosts({
       [MX]: { ...script, RCPT: line => line.includes('<jane@') ? '250 fine' : NO_MAILBOX },
