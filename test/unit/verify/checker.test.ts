@@ -419,7 +419,7 @@ describe('a second opinion', () => {
     expect(calls).toEqual(['2: 1 2 3', '4: 2 3'])
   })
 
-  it('that a mailbox is deliverable leaves no catch-all of a host that accepts every name', async () => {
+  it('that is deliverable drops a catch_all that was not answered truthfully', async () => {
     const untruthful = {
       ...unknown,
       reason: 'not_answered_truthfully',
