@@ -133,6 +133,22 @@ describe('the presets', () => {
     }
   })
 
+  it('that take batches read the words of their vendor as the ones that do not', () => {
+    const words = (name: string) => {
+      const { response } = VENDOR_PRESETS.get(name)!.vendor as unknown as {
+        response: Record<'verdict' | 'reason' | 'fields', object>,
+      }
+      // The batch of a vendor may have other places for them.
+      return JSON.parse(JSON.stringify([response.verdict, response.reason, response.fields],
+        (key, value: unknown) => key === 'pointer' ? undefined : value)) as unknown
+    }
+    const batches = [...VENDOR_PRESETS.keys()].filter(name => name.endsWith('-batch'))
+    expect(batches.length).toBeGreaterThan(0)
+    for (const name of batches) {
+      expect(words(name), name).toEqual(words(name.replace(/-batch$/, '')))
+    }
+  })
+
   it('have ids of their own', () => {
     const described = [...VENDOR_PRESETS.keys()].map((name) => presetAt(vendors.url, name))
     expect(readHttpProviders(described, true).faults).toEqual([])
