@@ -7,8 +7,8 @@ import {
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createFeedProgram } from '../../services/client/feed-command.ts'
-import { openResultFile } from '../../services/client/feed-send.ts'
+import { createFeedProgram } from '../../services/feed/send/command.ts'
+import { openResultFile } from '../../services/feed/send/send.ts'
 import { runProgram } from '../../services/client/program.ts'
 import { submitFile } from '../../services/client/submit.ts'
 import { newFolder } from '../support/folder.ts'
@@ -354,7 +354,11 @@ describe('a stack file of a stranger', () => {
         })
     const needed = /KAFKA_BROKERS or SCHEMA_REGISTRY_URL is missing/
     await expect(send({}, '--key', key, '--partner', 'a')).rejects.toThrow(needed)
-    const names = ['FEED_KEY', 'KAFKA_SASL_PASSWORD', 'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL']
+    const names = [
+      'FEED_KEY', 'KAFKA_SASL_PASSWORD', 'KAFKA_SASL_PASSWORD_FILE', 'KAFKA_OAUTH_CLIENT_SECRET',
+      'KAFKA_AWS_REGION', 'KAFKA_TLS_CERT_FILE', 'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL',
+      'SCHEMA_REGISTRY_PASSWORD_FILE',
+    ]
     for (const name of names) {
       await expect(send({ [name]: key }, '--partner', 'a')).rejects.toThrow(needed)
     }

@@ -11,7 +11,7 @@ import {
 import { filled, startGuideEnvironment } from '../support/guides/environment.ts'
 import { pages, root } from '../support/sources.ts'
 import { IS_FAST } from '../support/tier.ts'
-import { createFeedProgram } from '../../services/client/feed-command.ts'
+import { createFeedProgram } from '../../services/feed/send/command.ts'
 import { runProgram } from '../../services/client/program.ts'
 import { createAdminProgram } from '../../services/admin/program.ts'
 

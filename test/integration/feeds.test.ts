@@ -52,6 +52,22 @@ describe('the feeds on real parts', () => {
     expect(taken(late.name)).toEqual(['+12127365000'])
   })
 
+  it('take contacts that are more bytes together than brokers take in a request', async () => {
+    const wordy = await createTestPartner(env, { partitions: '1' })
+    // As Kafka has it by default; the local brokers take more.
+    await withAdmin({ brokers: env.KAFKA_BROKERS!.split(',') }, admin => admin.alterConfigs({
+      validateOnly: false,
+      resources: [{
+        type: kafkajs.ConfigResourceTypes.TOPIC,
+        name: `feeds.${wordy.name}.submitted`,
+        configEntries: [{ name: 'max.message.bytes', value: '1048588' }],
+      }],
+    }))
+    const inputs = Array.from({ length: 1_100 }, (_, index) => `${'漢'.repeat(300)}${index}`)
+    await sendTo(wordy, inputs)
+    await eventually(() => expect(taken(wordy.name)).toEqual(inputs.toSorted()))
+  })
+
   it('read messages compressed by a codec they do not write', async () => {
     const { CompressionCodecs, CompressionTypes } = kafkajs
     const foreign = await createTestPartner(env)

@@ -16,7 +16,7 @@ export type KafkaClient = {
 export type KafkaProducer = Pick<Producer, 'connect' | 'disconnect' | 'sendBatch'>
 
 export type KafkaConsumer =
-  Pick<Consumer, 'connect' | 'disconnect' | 'subscribe' | 'run' | 'on' | 'events'>
+  Pick<Consumer, 'connect' | 'disconnect' | 'subscribe' | 'run' | 'seek' | 'on' | 'events'>
 
 export type KafkaAdmin = Pick<Admin,
   'connect' | 'disconnect' | 'listTopics' | 'createTopics' | 'createPartitions' |
@@ -110,6 +110,7 @@ function prefixedConsumer (
         ...subscription, topics: subscription.topics.map(topic => add(String(topic))),
       })
     },
+    seek: position => consumer.seek(renameTopic(add)(position)),
     run: async ({ eachBatch, ...options } = {}) => consumer.run({
       ...options, ...eachBatch && { eachBatch: payload => eachBatch(renamed(payload)) },
     }),

@@ -1,9 +1,9 @@
 import {
-  kafkaSecurity, openFeed, type FeedConnection,
-} from '../../../services/client/feed-connection.ts'
+  type FeedConnection, openFeed, readFeedSettings,
+} from '../../../services/feed/send/connection.ts'
 import {
-  type openContactFile, type ResultFile, sendContacts, type SendOptions, type Summary,
-} from '../../../services/client/feed-send.ts'
+  type openContactFile, type ResultFile, sendContacts, type SendOptions, type SendSummary,
+} from '../../../services/feed/send/send.ts'
 import { parsePartnerKey } from '../../../schemas/feeds/seal.ts'
 import { chooseFeedGroup } from '../../../services/runtime/platform/topics.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
@@ -26,7 +26,7 @@ export type TestPartner = {
 type Result = Parameters<ResultFile['write']>[0]
 export type FileContact =
   ReturnType<typeof openContactFile>['contacts'] extends AsyncIterable<infer C> ? C : never
-export type Fed = { readonly summary: Summary, readonly results: readonly Result[] }
+export type Fed = { readonly summary: SendSummary, readonly results: readonly Result[] }
 
 let made = 0
 
@@ -62,11 +62,8 @@ export async function createTestPartner (
         await withWorkspace(env, async again => { await topUp(again, { ...own, usd: more }) })
       },
       connect: (sealing = key, ...others) => openFeed({
-        ...kafkaSecurity(env),
-        brokers: (env['KAFKA_BROKERS'] ?? '').split(','),
-        registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
+        settings: readFeedSettings(env),
         partner: name,
-        prefix: env['TOPIC_PREFIX'] ?? '',
         keys: [sealing, ...others],
       }),
     }

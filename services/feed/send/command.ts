@@ -1,16 +1,17 @@
 import { Command, Option } from 'commander'
-import { SERVICE_SLUGS } from '../../schemas/api/parts.ts'
-import { FeedSealError, parsePartnerKey } from '../../schemas/feeds/seal.ts'
-import { createClient } from './client.ts'
-import { checkLocal, resolveConnection, readLocalStack } from './connection.ts'
+import { SERVICE_SLUGS } from '../../../schemas/api/parts.ts'
+import { FeedSealError, parsePartnerKey } from '../../../schemas/feeds/seal.ts'
+import { createClient } from '../../client/client.ts'
+import { checkLocal, resolveConnection, readLocalStack } from '../../client/connection.ts'
 import {
   CommandError, type Confirm, count, createConfirm, createProgressLine, money,
-} from './terminal.ts'
-import { type FeedOptions, kafkaSecurity, openFeed } from './feed-connection.ts'
+} from '../../client/terminal.ts'
+import { kafkaKeys, registryKeys } from '../../runtime/platform/config.ts'
+import { type FeedOptions, openFeed, readFeedSettings } from './connection.ts'
 import {
-  type ContactFileFacts, inspectContactFile, openContactFile, openResultFile, type Progress,
-  sendContacts, type Summary,
-} from './feed-send.ts'
+  type ContactFileFacts, inspectContactFile, openContactFile, openResultFile, type SendProgress,
+  sendContacts, type SendSummary,
+} from './send.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 type SendFlags = {
@@ -41,10 +42,10 @@ have agreed on prices of its own: "npm run admin -- partner list".
 After "partner rotate" set both keys, FEED_KEY="new,old", until the old one has expired: the first
 key seals contacts, and every key opens results.
 
-Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, KAFKA_TLS, KAFKA_SASL_MECHANISM,
-KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL, TOPIC_PREFIX (what the topics begin
-with, if they do not begin with "feeds."). Without any address, key and password the command uses
-<data>/stack.json of "npm run up" with its demonstration partner.`
+Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, SCHEMA_REGISTRY_URL, TOPIC_PREFIX (what the
+topics begin with, if they do not begin with "feeds."), and the settings KAFKA_* of the services for
+TLS and signing in. Without any address, key and password the command uses <data>/stack.json of
+"npm run up" with its demonstration partner.`
 
 /** Creates the command line for bulk feeds. */
 export function createFeedProgram (
@@ -105,7 +106,7 @@ const MAX_SILENCE_SECONDS = 2_147_483
 
 async function sendFile (
   file: string, flags: SendFlags, terminal: Terminal & { readonly env: Env }
-): Promise<Summary> {
+): Promise<SendSummary> {
   const silenceMs = Number(flags.silence) * 1_000
   if (!(silenceMs > 0 && silenceMs <= 1_000 * MAX_SILENCE_SECONDS)) {
     throw new CommandError(`--silence ${flags.silence} is not a number of seconds above 0 and ` +
@@ -165,14 +166,17 @@ async function confirmPrice (
   }
 }
 
+/** Settings by which a client signs in. */
+const SECRETS = ['FEED_KEY', ...kafkaKeys, ...registryKeys]
+  .filter(name => /^KAFKA_(SASL|OAUTH|AWS|TLS)_|_FILE$|^FEED_KEY$/.test(name))
+
 /**
  * Resolves the connection of a feed: options first, then the environment. Without an address, a key
  * and a password, all come from the local stack, whose file may be anybody's.
- * Throws CommandError with the missing setting.
+ * Throws CommandError with the missing setting, and ConfigError as services do.
  */
 function feedOptions (flags: SendFlags, env: Env): FeedOptions {
-  const secrets = ['FEED_KEY', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD']
-    .filter(name => (env[name] ?? '') !== '')
+  const secrets = SECRETS.filter(name => (env[name] ?? '') !== '')
   if (flags.key !== undefined) secrets.push('--key')
   const isLocal = secrets.length === 0 && !env['KAFKA_BROKERS'] && !env['SCHEMA_REGISTRY_URL']
   const { feed, brokers, registryUrl } = isLocal
@@ -195,8 +199,10 @@ function feedOptions (flags: SendFlags, env: Env): FeedOptions {
       '--name <name>')
   }
   const keys = parseKeys(keyText)
-  const { TOPIC_PREFIX: prefix = '' } = env
-  return { brokers: brokers.split(','), ...kafkaSecurity(env), registryUrl, partner, prefix, keys }
+  const settings = readFeedSettings({
+    ...env, KAFKA_BROKERS: brokers, SCHEMA_REGISTRY_URL: registryUrl,
+  })
+  return { settings, partner, keys }
 }
 
 type LocalFeed = {
@@ -237,7 +243,7 @@ function parseKeys (text: string): FeedOptions['keys'] {
 const MIN_RESULTS_FOR_ESTIMATE = 100
 
 /** Formats counts, rates a second and the estimated remaining time. */
-function progressText ({ sent, results, fileRead }: Progress, seconds: number): string {
+function progressText ({ sent, results, fileRead }: SendProgress, seconds: number): string {
   const rate = (number: number) => count(number / Math.max(seconds, 0.001))
   const text = `sent ${count(sent)} (${rate(sent)}/s), ` +
     `results ${count(results)} (${rate(results)}/s)`

@@ -3,13 +3,13 @@ import { closeSync, createReadStream, createWriteStream } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { finished, pipeline } from 'node:stream/promises'
-import { csvCell, findPositions, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
-import type { FeedCells } from '../../schemas/feeds/seal.ts'
-import { readLines } from './client.ts'
-import { decodeCell, detectDialect, readRecords } from './csv.ts'
-import type { ContactResult, FeedConnection } from './feed-connection.ts'
-import { type InputFile, openInput, OutputFolder } from './files.ts'
-import { CommandError } from './terminal.ts'
+import { csvCell, findPositions, SAMPLE_BYTES } from '../../../schemas/files/csv-format.ts'
+import type { FeedCells } from '../../../schemas/feeds/seal.ts'
+import { readLines } from '../../client/client.ts'
+import { decodeCell, detectDialect, readRecords } from '../../client/csv.ts'
+import { type InputFile, openInput, OutputFolder } from '../../client/files.ts'
+import { CommandError } from '../../client/terminal.ts'
+import type { ContactResult, FeedConnection } from './connection.ts'
 
 export type SendOptions = {
   readonly service: string
@@ -22,17 +22,17 @@ export type SendOptions = {
   readonly confirmed?: number
   /** Sends the references of the file, for others who read the results, instead of its own. */
   readonly sendsReferences?: boolean
-  readonly onProgress?: (progress: Progress) => void
+  readonly onProgress?: (progress: SendProgress) => void
 }
 
-export type Progress = {
+export type SendProgress = {
   readonly sent: number
   readonly results: number
   /** The share of the file that was sent, from 0 to 1. */
   readonly fileRead: number
 }
 
-export type Summary = {
+export type SendSummary = {
   readonly sent: number
   readonly results: number
   /** Ignored results: duplicates and results of other senders. */
@@ -49,8 +49,6 @@ type SendDeps = {
 /** Bounds memory, and the backlog of the service. */
 const MAX_UNANSWERED = 300_000
 const BATCH_CONTACTS = 2_000
-/** Four partitions or one: below the maximum message size of a broker. */
-const BATCH_BYTES = 400 * 1_024
 
 /**
  * Streams the contacts of a file into the feed and writes one result for each. Rejects with
@@ -59,7 +57,7 @@ const BATCH_BYTES = 400 * 1_024
  */
 export async function sendContacts (
   { feed, source, output }: SendDeps, options: SendOptions
-): Promise<Summary> {
+): Promise<SendSummary> {
   const tally = new Tally(options)
   const byStatus: Record<string, number> = {}
   await feed.listen(result => {
@@ -107,7 +105,6 @@ async function * batchContacts (
   contacts: AsyncIterable<FileContact>, { confirmed = Infinity, onMore }: Limit
 ): AsyncIterable<readonly FileContact[]> {
   let batch: FileContact[] = []
-  let bytes = 0
   let row = 0
   for await (const contact of contacts) {
     row++
@@ -117,11 +114,9 @@ async function * batchContacts (
     }
     if (contact.reference === '') throw emptyReference(row)
     batch.push(contact)
-    bytes += contact.input.length + (contact.reference?.length ?? 0) + 100
-    if (batch.length < BATCH_CONTACTS && bytes < BATCH_BYTES) continue
+    if (batch.length < BATCH_CONTACTS) continue
     yield batch
     batch = []
-    bytes = 0
   }
   if (batch.length > 0) yield batch
 }
