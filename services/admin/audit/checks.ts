@@ -95,7 +95,8 @@ export function checkBehind (last: number, kafka: JournalTexts): TenantBreaches 
   }))
 }
 
-function toRanges (seqs: readonly number[]): readonly Range[] {
+/** Numbers as ranges, the lowest first. */
+export function toRanges (seqs: readonly number[]): readonly Range[] {
   const ranges: [first: number, last: number][] = []
   for (const seq of seqs.toSorted((a, b) => a - b)) {
     const range = ranges.at(-1)

@@ -7,7 +7,8 @@ import { recordsText } from '../../runtime/platform/text-table.ts'
 import { deadTopic, logicalTopic } from '../../runtime/platform/topics.ts'
 import { READING_STAGES, type StageName, topology } from '../../topology.ts'
 import {
-  type AdminCommand, type CommandCall, type CommandOutcome, type Context, runAndPrint,
+  type AdminCommand, type CommandCall, type CommandOutcome, type Context, parseFromZero,
+  runAndPrint,
 } from '../command-line.ts'
 import { safeText } from './content.ts'
 import {
@@ -96,7 +97,8 @@ function addDecisions (dead: AdminCommand, run: Run, { errors }: Context): void 
     .action(run(async (deps, { words: [stage = '', position], options }) => {
       const selection = parseSelection(stage, position, options)
       const data = await replay(deps, selection, {
-        waitMs: parseWait(options.wait), onProgress: createProgressLog(errors),
+        waitMs: parseFromZero('--wait', options.wait) * 1_000,
+        onProgress: createProgressLog(errors),
       })
       const lines = data.letters.map(sent => `${data.stage} ${sent.letter}: ${outcomeText(sent)}`)
       return {
@@ -160,12 +162,6 @@ function parseSelection (
     yes,
     limit,
   }
-}
-
-function parseWait (text = ''): number {
-  const seconds = Number(text)
-  if (text.trim() !== '' && Number.isFinite(seconds) && seconds >= 0) return seconds * 1_000
-  throw new UsageError(`--wait ${text} is not a number of seconds from 0.`)
 }
 
 /** Logs each change of the progress, for people: results go to stdout alone. */

@@ -18,6 +18,7 @@ import { sleep } from '../../runtime/platform/retry.ts'
 import { UsageError } from '../../runtime/platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../runtime/platform/topics.ts'
 import type { StageName } from '../../topology.ts'
+import { toRanges } from '../audit/checks.ts'
 import { withConnections } from '../deps.ts'
 import { formatHeaders, openContent, readEnvelope, safeText } from './content.ts'
 
@@ -239,13 +240,7 @@ function rowRanges (headers: Readonly<Record<string, string>>): string {
   const message = readMessageRows(headers)
   if (message === undefined) return 'unknown'
   const { coordinates: { firstRow }, bitmap } = message
-  const ranges: [number, number][] = []
-  for (const index of indexes(bitmap)) {
-    const row = firstRow + index + 1
-    const last = ranges.at(-1)
-    if (last?.[1] === row - 1) last[1] = row
-    else ranges.push([row, row])
-  }
+  const ranges = toRanges([...indexes(bitmap)].map(index => firstRow + index + 1))
   return ranges.map(([from, to]) => from === to ? `${from}` : `${from}-${to}`).join(', ')
 }
 

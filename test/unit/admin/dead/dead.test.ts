@@ -195,7 +195,7 @@ it.each<readonly [string, string]>([
   ['replay verify', 'No letter is selected.'],
   ...['0', '-1', 'x', '1.5'].map(limit =>
     [`replay verify 0:0 --limit=${limit}`, `--limit ${limit} is not an integer from 1.`] as const),
-  ['replay verify 0:0 --wait x', '--wait x is not a number of seconds from 0.'],
+  ['replay verify 0:0 --wait x', '--wait must be a number of at least 0, not "x".'],
   ['discard verify 0:0 --reason=', '--reason is empty. Use --reason "text".'],
 ])('"dead %s" is refused: %s', async (words, message) => {
   dead.die('verify', 'a')
