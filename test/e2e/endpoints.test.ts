@@ -24,10 +24,6 @@ const service = 'phone-validation'
 /** A job with as many rows as a batch of checks has, and three batches whose check is down. */
 const checkedAndDown = Array.from({ length: 200 }, (_, at) =>
   at < 50 ? `+1646730${5_000 + at}` : `+1646${730 + at}0005`)
-const inputs = [
-  '+12127365000', '+1 212 736 5000', '+12127360001', '+12127360002', '+12127360003', 'call me', '',
-  '+442079460958', '+12127365000', '+33142685300', 'a "quoted", one', '+4930901820',
-]
 
 describe('a job from a file', () => {
   const text = 'name;phone;status\r\n"Smith, ""A""";+12127365000;old\r\nBob;call me;\r\n' +
@@ -214,49 +210,6 @@ describe('a job that is cancelled', () => {
 })
 
 describe('results', () => {
-  it('are the same rows as CSV, as pages and as lines', async () => {
-    const { created, rows } = await runJob(environment.test, { service, inputs })
-    const path = `/jobs/${created.id}/results`
-    const asCells = ({ checks: _, ...row }: Record<string, unknown>) => Object.fromEntries(
-      Object.entries(row).map(([name, value]) => [name, value === null ? '' : String(value)]))
-    const paged: Record<string, unknown>[] = []
-    let cursor = ''
-    for (let pages = 1; ; pages++) {
-      const { json } = await ask(`${path}?format=json&limit=5${cursor}`)
-      paged.push(...json.data)
-      expect(json.has_more).toBe(json.next_cursor !== null)
-      cursor = `&cursor=${json.next_cursor}`
-      if (!json.has_more) { expect(pages).toBe(3); break }
-    }
-    expect(paged.map(asCells)).toEqual(rows)
-    const names = [...Object.keys(rows[0] ?? {}), 'checks']
-    expect(paged.map(row => Object.keys(row))).toEqual(inputs.map(() => names))
-    const checks = { syntax: 'passed', vendor: 'passed' }
-    expect(paged[1]).toMatchObject({ row: 2, duplicate_of: 1, confidence: 90, checks })
-    expect(paged[6]).toMatchObject({ checks: { syntax: 'failed' } })
-    expect(paged[5]).toMatchObject({ row: 6, phone: null, duplicate_of: null })
-    expect(paged[6]).toMatchObject({ input: '' })
-    const lines = await ask(`${path}?format=jsonl`)
-    expect(lines.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8')
-    expect(lines.text.trimEnd().split('\n').map(line => JSON.parse(line))).toEqual(paged)
-    const filtered = await ask(`${path}?format=json&status=valid&source=live&limit=2`)
-    expect(filtered.json.data.map(asCells)).toEqual(
-      rows.filter(row => row.status === 'valid' && row.source === 'live').slice(0, 2))
-    const clean = 'status=valid,invalid&duplicates=drop&columns=status,row,source'
-    const wanted = rows.filter(row => ['valid', 'invalid'].includes(row.status ?? '') &&
-      row.source !== 'duplicate').map(({ status, row, source }) => ({ status, row, source }))
-    const csv = await ask(`${path}?${clean}`)
-    expect(csv.text.split('\r\n')[0]).toBe('status,row,source')
-    expect(parseCsv(csv.text)).toEqual(wanted)
-    const asJson = await ask(`${path}?${clean}&format=json`)
-    expect(asJson.json.data.map(asCells)).toEqual(wanted)
-    const asLines = await ask(`${path}?${clean}&format=jsonl`)
-    expect(asLines.text).toBe(
-      asJson.json.data.map((row: object) => `${JSON.stringify(row)}\n`).join(''))
-    const answers = [csv, asJson, asLines, lines, await ask(path)]
-    expect(new Set(answers.map(({ headers }) => headers.get('etag'))).size).toBe(answers.length)
-  })
-
   it('from the cache have the checks that they were verified with', async () => {
     const rowsOf = async (input: string) => {
       const { created } = await runJob(environment.live, { service, inputs: [input] })

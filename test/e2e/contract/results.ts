@@ -196,6 +196,23 @@ describe.concurrent('results', () => {
     }
   })
 
+  it('have the same rows and columns in every form, in the order that was asked for', async () => {
+    const { test } = await newCustomer()
+    const { job, rows } = await ended(test, { service, inputs: PHONES })
+    const wanted = rows.filter(({ source }) => source !== 'duplicate')
+      .map(({ status, row, source }) => ({ status, row, source }))
+    const query = 'status=valid,invalid,risky,unknown&duplicates=drop&columns=status,row,source'
+    const [csv, page, lines] = await Promise.all(['csv', 'json', 'jsonl'].map(format =>
+      test.ask(`/jobs/${job.id}/results?${query}&format=${format}`)))
+    expect(csv!.text.split('\r\n')[0]).toBe('status,row,source')
+    expect(parseCsv(csv!.text)).toEqual(wanted)
+    expect(page!.json.data).toEqual(wanted.map(cells => ({ ...cells, row: Number(cells.row) })))
+    expect(lines!.text.trimEnd().split('\n').map(line => JSON.parse(line)))
+      .toEqual(page!.json.data)
+    const tags = [csv, page, lines].map(answer => answer!.headers.get('etag'))
+    expect([tags.includes(null), new Set(tags).size]).toEqual([false, 3])
+  })
+
   it('as JSON have true, false and numbers, with types=text the texts of before',
     async () => {
       const { test } = await newCustomer()
