@@ -36,8 +36,6 @@ export type Observer = {
   readonly miscounted: ReadonlySet<string>
   /** Jobs that were cancelled when some of their rows had been checked, and others had not. */
   readonly cancelledBetween: ReadonlySet<string>
-  /** Jobs with more live rows than they have reserved for. */
-  readonly capped: ReadonlySet<string>
 }
 
 type Deps = {
@@ -86,11 +84,9 @@ export function createObserver ({ redis, bus, codec, losses }: Deps): Observer {
   }
   const miscounted = new Set<string>()
   const cancelledBetween = new Set<string>()
-  const capped = new Set<string>()
   const onCounted = (job: Job) => {
     const { freshRecords, cancelledRecords } = job.counts
     if (job.ended && freshRecords > 0 && cancelledRecords > 0) cancelledBetween.add(job.id)
-    if (freshRecords * job.unitPriceMicros > job.preflight.maxQuoteMicros) capped.add(job.id)
     const { verdicts } = jobBody(job, { metadata: {}, webhookUrl: '' })
     if (countedRows(job) !== job.preflight.totalRows || (!job.ended && verdicts === null)) {
       miscounted.add(job.id)
@@ -114,7 +110,6 @@ export function createObserver ({ redis, bus, codec, losses }: Deps): Observer {
     onCounted,
     miscounted,
     cancelledBetween,
-    capped,
   }
 }
 

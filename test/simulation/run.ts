@@ -26,8 +26,6 @@ export type Run = {
   readonly outcomes: readonly string[]
   /** Jobs that were cancelled when some of their rows had been checked, and others had not. */
   readonly cancelled: number
-  /** Jobs with more live rows than they have reserved for. */
-  readonly capped: number
   /** Clients that got the rows of their job while they waited. */
   readonly verified: number
   /** Rows that clients got while their jobs ran. */
@@ -105,7 +103,6 @@ function runOf (
     lostKeys: pipeline.corruption.lostKeys.size,
     calls: pipeline.observer.calls(),
     cancelled: pipeline.observer.cancelledBetween.size,
-    capped: pipeline.observer.capped.size,
     losses,
     deaths,
     salvaged: salvaged.length,

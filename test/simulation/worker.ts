@@ -37,7 +37,6 @@ async function runOne (seed: number, faultFree: boolean): Promise<Run> {
       lostKeys: 0,
       calls: 0,
       cancelled: 0,
-      capped: 0,
       losses: [],
       deaths: 0,
       salvaged: 0,
