@@ -45,51 +45,8 @@ export function csvHeader (job: Job, options: CsvOptions): readonly string[] {
 /** Encodes rows of a chunk, from the row with index `from` until a piece is full. */
 type EncodeChunk = (chunk: ReadChunk, from: number) => CsvPiece
 
-/** Creates an encoder: of whole chunks without reading their cells, which takes far longer. */
-export function createCsv (job: Job, options: CsvOptions): EncodeChunk {
-  const { columns, keep, options: chosen = [] } = options
-  if (columns !== undefined || keep !== undefined || chosen.length > 0) {
-    return createSelectedCsv(job, options)
-  }
-  const { safe = false, delimiter = ',', ids = false, original } = options
-  return createWholeCsv(listColumns(job.service), { safe, delimiter, ids, original })
-}
-
-const SELECTED_SIZE_BYTES = 65_536
-
-function createSelectedCsv (job: Job, options: CsvOptions): EncodeChunk {
-  const { safe = false, delimiter = ',', keep = () => true, original } = options
-  const fields = listRowFields(job.service)
-  const cellsAt = createCellReader(fields)
-  const names = columnNames(job, options)
-  const idAt = names.indexOf(ID_COLUMN)
-  const positions = names.map(name => fields.indexOf(name))
-  const begin = original && createOriginalWriter(original, { safe, delimiter })
-  return (chunk, from) => {
-    const { merged, repeated } = chunk
-    const writer = new CsvWriter({ safe, delimiter, sizeBytes: SELECTED_SIZE_BYTES })
-    let row = from
-    for (; row < merged.rows && writer.length < PIECE_BYTES; row++) {
-      const cells = repeated.get(row) ?? cellsAt(merged, row)
-      if (!keep(cells)) continue
-      begin?.(writer, merged, row)
-      for (const [index, position] of positions.entries()) {
-        if (index > 0 || begin !== undefined) writer.delimit()
-        writer.cell(index === idAt ? referenceAt(merged, row) : cells[position] ?? '')
-      }
-      writer.endLine()
-    }
-    return { lines: writer.bytes(), nextRow: row }
-  }
-}
-
 /** How cells are written; `safe` guards those that a spreadsheet would run. */
 type CellStyle = { readonly safe: boolean, readonly delimiter: string }
-
-type WholeCsvOptions = CellStyle & {
-  readonly ids: boolean
-  readonly original: readonly string[] | undefined
-}
 
 const FIRST_SIZE_BYTES = 65_536
 /** Few milliseconds of work; a piece exceeds it by less than a line. */
@@ -99,34 +56,39 @@ const SPARE_BYTES = 16_384
 /**
  * Creates an encoder of chunks, equal to `csvLine` of the cells of each row. Cells mostly repeat,
  * so adjacent columns of few distinct values are joined once for all rows that agree in them: a row
- * is then a handful of texts instead of one per column. `columns` begin with row and input, and the
- * cells of duplicates begin with those of the columns; `safe` guards cells that a spreadsheet would
- * run; `original` replaces row and input; `ids` adds the id to each line.
+ * is then a handful of texts instead of one per column. Duplicates, and rows that `keep` decides
+ * on, are written from their cells.
  */
-function createWholeCsv (
-  columns: readonly string[], { safe, delimiter, ids, original }: WholeCsvOptions
-): EncodeChunk {
-  const begin = original === undefined
-    ? writeRowAndInput
-    : createOriginalWriter(original, { safe, delimiter })
-  const numberAt = createNumberReader()
-  const names = columns.slice(2)
-  const readSegments = oncePerBlock(rows => segmentsIn(rows, names, { safe, delimiter }))
+export function createCsv (job: Job, options: CsvOptions): EncodeChunk {
+  const { safe = false, delimiter = ',', keep, original } = options
+  const fields = listRowFields(job.service)
+  const names = columnNames(job, options)
+  const positions = names.map(name => fields.indexOf(name))
+  const idAt = names.indexOf(ID_COLUMN)
+  const cellsAt = createCellReader(fields)
+  const readers = createReaders()
+  const writeOriginal = original && createOriginalCsv(original, { safe, delimiter })
+  const readSegments = oncePerBlock(rows => segmentsIn(rows, names, readers, { safe, delimiter }))
   let sizeBytes = FIRST_SIZE_BYTES
   return ({ merged: chunk, repeated }, from) => {
     const writer = new CsvWriter({ safe, delimiter, sizeBytes })
-    const segments = chunk.blocks.map(readSegments)
+    const segments = keep === undefined ? chunk.blocks.map(readSegments) : []
     let index = from
     for (; index < chunk.rows && writer.length < PIECE_BYTES; index++) {
-      begin(writer, chunk, index)
-      const cells = repeated.get(index)
+      const cells = repeated.get(index) ?? (keep && cellsAt(chunk, index))
+      if (cells !== undefined && keep?.(cells) === false) continue
+      if (writeOriginal !== undefined) {
+        writer.cells(Buffer.from(writeOriginal(chunk, index)))
+        if (names.length > 0) writer.delimit()
+      }
       if (cells === undefined) {
-        const position = chunk.positionOf[index] ?? 0
-        const ofRow = segments[chunk.blockOf[index] ?? 0] ?? []
-        writeSegments(writer, ofRow, position, name =>
-          INPUT_COLUMNS[name]?.(chunk.inputs[index] ?? '', numberAt(chunk, index)) ?? '')
-      } else writeCells(writer, cells.slice(2, columns.length))
-      if (ids) writeCells(writer, [referenceAt(chunk, index)])
+        writeSegments(writer, segments[chunk.blockOf[index] ?? 0] ?? [], chunk, index)
+      } else {
+        for (const [at, position] of positions.entries()) {
+          if (at > 0) writer.delimit()
+          writer.cell(at === idAt ? referenceAt(chunk, index) : cells[position] ?? '')
+        }
+      }
       writer.endLine()
     }
     const lines = writer.bytes()
@@ -136,38 +98,31 @@ function createWholeCsv (
   }
 }
 
-/** Writes the first cells of a line. */
-type Begin = (writer: CsvWriter, chunk: MergedChunk, index: number) => void
+/** Reads a cell that is not stored as such, of a row that is no duplicate. */
+type ReadText = (chunk: MergedChunk, index: number) => string
 
-const writeRowAndInput: Begin = (writer, { firstRow, inputs }, index) => {
-  writer.cell(String(firstRow + index + 1))
-  writer.delimit()
-  writer.cell(inputs[index] ?? '')
+/** The readers of the columns that no block has as such. */
+function createReaders (): ReadonlyMap<string, ReadText> {
+  const numberAt = createNumberReader()
+  return new Map<string, ReadText>([
+    ['row', ({ firstRow }, index) => String(firstRow + index + 1)],
+    ['input', ({ inputs }, index) => inputs[index] ?? ''],
+    [ID_COLUMN, referenceAt],
+    ...Object.entries(INPUT_COLUMNS).map(([name, read]): [string, ReadText] =>
+      [name, (chunk, index) => read(chunk.inputs[index] ?? '', numberAt(chunk, index))]),
+  ])
 }
 
-/** Writes the customer's part of a line. */
-function createOriginalWriter (original: readonly string[], style: CellStyle): Begin {
-  const writeCsv = createOriginalCsv(original, style)
-  return (writer, chunk, index) => writer.cells(Buffer.from(writeCsv(chunk, index)))
-}
-
-/** `ofInput` reads a column of INPUT_COLUMNS. */
 function writeSegments (
-  writer: CsvWriter, segments: readonly Segment[], position: number,
-  ofInput: (name: string) => string
+  writer: CsvWriter, segments: readonly Segment[], chunk: MergedChunk, index: number
 ): void {
-  for (const segment of segments) {
-    writer.delimit()
+  const position = chunk.positionOf[index] ?? 0
+  for (let at = 0; at < segments.length; at++) {
+    const segment = segments[at] as Segment
+    if (at > 0) writer.delimit()
     if (segment.kind === 'values') writer.cell(segment.values[position] ?? '')
-    else if (segment.kind === 'input') writer.cell(ofInput(segment.name))
+    else if (segment.kind === 'read') writer.cell(segment.read(chunk, index))
     else writer.cells(segment.texts[segment.at[position] ?? 0] as Buffer)
-  }
-}
-
-function writeCells (writer: CsvWriter, cells: readonly string[]): void {
-  for (const cell of cells) {
-    writer.delimit()
-    writer.cell(cell)
   }
 }
 
@@ -181,16 +136,17 @@ type JoinedColumns = {
   readonly at: Int32Array
 }
 
-/** A column of INPUT_COLUMNS, which is not stored. */
-type InputColumn = { readonly kind: 'input', readonly name: string }
+/** A column that no block has as such. */
+type ReadColumn = { readonly kind: 'read', readonly read: ReadText }
 
-type Segment = Values | JoinedColumns | InputColumn
+type Segment = Values | JoinedColumns | ReadColumn
 
 /** A column of few distinct values: its encoded cells, and the index of each row's cell. */
 type DictionaryColumn = { readonly cells: readonly string[], readonly at: readonly number[] }
 
 function segmentsIn (
-  rows: CompletedRows, names: readonly string[], { safe, delimiter }: CellStyle
+  rows: CompletedRows, names: readonly string[], readers: ReadonlyMap<string, ReadText>,
+  { safe, delimiter }: CellStyle
 ): readonly Segment[] {
   const encode = (text: string) => csvCell(safe ? guardCell(text) : text, delimiter)
   const segments: Segment[] = []
@@ -202,17 +158,16 @@ function segmentsIn (
     dictionaries = []
   }
   for (const [at, column] of columnsIn(rows, names).entries()) {
-    const name = names[at] ?? ''
-    const isOfInput = name in INPUT_COLUMNS
-    const next = isOfInput ? undefined : buildDictionary(column, encode)
+    const read = readers.get(names[at] ?? '')
+    const next = read === undefined ? buildDictionary(column, encode) : undefined
     if (next !== undefined) {
       dictionaries.push(next)
       continue
     }
     flush()
-    segments.push(isOfInput
-      ? { kind: 'input', name }
-      : { kind: 'values', values: column?.values ?? [] })
+    segments.push(read === undefined
+      ? { kind: 'values', values: column?.values ?? [] }
+      : { kind: 'read', read })
   }
   flush()
   return segments
