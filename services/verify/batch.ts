@@ -206,8 +206,7 @@ class BatchCheck implements CheckedBatch {
     const { service, tenant } = value
     const isOffline = checker.isOffline(service as ServiceSlug, parseTenant(tenant).mode)
     if (!isOffline || rotatedTokens != null) return positions
-    const result = await this.#checkRows(positions)
-    const verdicts = result.kind === 'answered' ? result.verdicts : new Map<number, never>()
+    const { verdicts } = await this.#checkRows(positions)
     const toRecord = this.#recordMaker()
     const checked: number[] = []
     const records: CachedRecord[] = []
@@ -266,20 +265,13 @@ class BatchCheck implements CheckedBatch {
   /** Checks rows live; false if some have no verdict yet, which stay open. */
   async #answerLive (positions: Positions): Promise<boolean> {
     if (positions.length === 0) return true
-    const result = await this.#checkRows(positions)
-    const open = result.kind === 'rejected' ? undefined : result.open
-    for (const [position, waiting] of open ?? []) this.waiting.set(position, waiting)
+    const { verdicts, open } = await this.#checkRows(positions)
+    for (const [position, waiting] of open) this.waiting.set(position, waiting)
     this.endedAtMs = this.#deps.clock.now()
-    const isDown = result.kind === 'down'
-    const answered = isDown ? [] : positions.filter(position => open?.has(position) !== true)
-    const verdicts = this.#waitingVerdicts()
-    if (isDown && verdicts.size === 0) return false
-    const positionsWithVerdict = [...answered, ...verdicts.keys()]
-    for (const [position, verdict] of result.kind === 'answered' ? result.verdicts : []) {
-      verdicts.set(position, verdict)
-    }
-    await this.#storeVerdicts(positionsWithVerdict, verdicts)
-    return open === undefined
+    const waited = this.#waitingVerdicts()
+    const ended = [...positions.filter(position => !open.has(position)), ...waited.keys()]
+    if (ended.length > 0) await this.#storeVerdicts(ended, new Map([...waited, ...verdicts]))
+    return open.size === 0
   }
 
   /** Once the job is over, the verdicts of rows that wait count. */

@@ -34,18 +34,13 @@ export type Waiting = RetryTime & {
 }
 
 /**
- * `answered`: verdicts by row; the rows in `open` are to be checked again, and any other row
- * without a verdict got no answer. `rejected`: every provider rejects such rows. `down`: there is
- * no verdict for any row yet; all are in `open`.
+ * Verdicts by row. The rows in `open` are to be checked again; a row in neither got no answer, or
+ * every provider rejects it.
  */
-export type CheckResult =
-  | {
-    readonly kind: 'answered'
-    readonly verdicts: ReadonlyMap<number, ProviderVerdict>
-    readonly open?: ReadonlyMap<number, Waiting>
-  }
-  | { readonly kind: 'rejected' }
-  | { readonly kind: 'down', readonly open: ReadonlyMap<number, Waiting> }
+export type CheckResult = {
+  readonly verdicts: ReadonlyMap<number, ProviderVerdict>
+  readonly open: ReadonlyMap<number, Waiting>
+}
 
 /** No provider was available for the row. */
 export const NO_PROVIDER: Waiting = { reason: 'unavailable', afterMs: 0, forHost: false }
@@ -84,11 +79,11 @@ export class Checker {
     const { service, mode, options, submissions, isLast = false } = request
     if (mode === 'test') {
       const sandbox = this.#findProvider('PROVIDERS', 'sandbox', service)
-      return toResult(rows, await this.#askInOrder([sandbox], rows, request), isLast)
+      return toResult(await this.#askInOrder([sandbox], rows, request), isLast)
     }
     const first = selectAnswering(this.#first.get(service) ?? [], options)
     const second = selectAnswering(this.#second.get(service) ?? [], options)
-    if (first.length === 0 && options !== undefined) return { kind: 'rejected' }
+    if (first.length === 0 && options !== undefined) return { verdicts: new Map(), open: new Map() }
     const bySubmission = Map.groupBy(rows, ({ row }) => submissions?.of(row))
     const unsubmitted = bySubmission.get(undefined) ?? []
     const submitted = [...bySubmission].flatMap(([submission, some]) =>
@@ -104,9 +99,9 @@ export class Checker {
     const unknown = second.length === 0
       ? []
       : rows.filter(({ row }) => !asked.has(row) && isUnknown(result, row, isLast))
-    if (unknown.length === 0) return toResult(rows, result, isLast)
+    if (unknown.length === 0) return toResult(result, isLast)
     const opinions = await this.#askInOrder(second, unknown, request)
-    return toResult(rows, mergeOpinions(result, opinions, service), isLast)
+    return toResult(mergeOpinions(result, opinions, service), isLast)
   }
 
   /**
@@ -338,11 +333,8 @@ function mergeVerdicts (
   }
 }
 
-function toResult (
-  rows: Rows, { answers, retry, failed }: CollectedAnswers, isLast: boolean
-): CheckResult {
+function toResult ({ answers, retry, failed }: CollectedAnswers, isLast: boolean): CheckResult {
   const down = [...failed].filter(([, rejected]) => !rejected).map(([row]) => row)
-  if (failed.size === rows.length && down.length === 0) return { kind: 'rejected' }
   const open = new Map(down.map((row) => [row, NO_PROVIDER]))
   for (const [row, time] of isLast ? [] : retry) {
     const verdict = answers.get(row)
@@ -352,10 +344,8 @@ function toResult (
       ? { reason: verdict?.reason ?? NO_PROVIDER.reason, ...terms }
       : { reason: 'timeout', ...terms, verdict })
   }
-  if (open.size === 0) return { kind: 'answered', verdicts: answers }
-  if (open.size === rows.length) return { kind: 'down', open }
-  const verdicts = new Map([...answers].filter(([row]) => !open.has(row)))
-  return { kind: 'answered', verdicts, open }
+  if (open.size === 0) return { verdicts: answers, open }
+  return { verdicts: new Map([...answers].filter(([row]) => !open.has(row))), open }
 }
 
 /** A provider with its resilience policies; `id` is its label in operators' metrics. */

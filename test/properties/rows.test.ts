@@ -72,7 +72,7 @@ async function start (scenario: Scenario) {
     state.checks += rows.length
     const silent = new Set(scenario.unanswered.map(phone))
     return {
-      kind: 'answered',
+      open: new Map(),
       verdicts: new Map(rows.filter(({ canonical }) => !silent.has(canonical))
         .map(({ row }) =>
           [row, { status: 'valid', reason: 'assigned_range', confidence: 90, fields: {} }])),

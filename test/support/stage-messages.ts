@@ -58,7 +58,7 @@ export const checkerBy = (check: Checker['check'], isOffline = false) =>
 
 /** The result of a check while no provider is available. */
 export function downFor (rows: readonly ProviderRow[]): CheckResult {
-  return { kind: 'down', open: new Map(rows.map(({ row }) => [row, NO_PROVIDER])) }
+  return { verdicts: new Map(), open: new Map(rows.map(({ row }) => [row, NO_PROVIDER])) }
 }
 
 /** A clock that is stopped until it is moved; `sleep` moves it instead of waiting. */

@@ -41,7 +41,7 @@ const leases = async () => (await entries()).filter(entry => entry.startsWith('l
 type Answering = (rows: readonly ProviderRow[]) => CheckResult
 
 const answerAll: Answering = (rows) =>
-  ({ kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) })
+  ({ verdicts: new Map(rows.map(({ row }) => [row, verdict])), open: new Map() })
 
 function setUp (answer: Answering = answerAll, isOffline = false) {
   const clock = createManualClock()
@@ -99,7 +99,7 @@ describe('the check of a verification batch', () => {
   it('shares one record for rows with an identical verdict', async () => {
     const apart = { ...verdict, confidence: 80 }
     const { deps, stored } = setUp(() => ({
-      kind: 'answered', verdicts: new Map([[0, verdict], [1, apart], [2, verdict]]),
+      verdicts: new Map([[0, verdict], [1, apart], [2, verdict]]), open: new Map(),
     }))
     await checkBatch(batchFrom([phone(0), phone(1), phone(2)]), deps, signal)
     expect(stored.map((record) => record?.confidence)).toEqual([90, 80, 90])
@@ -140,11 +140,8 @@ describe('the check of a verification batch', () => {
     expect((await recordOf(0))?.job).toBe(JOB)
   })
 
-  it.each<readonly [string, CheckResult]>([
-    ['without an answer', { kind: 'answered', verdicts: new Map() }],
-    ['that every provider rejects', { kind: 'rejected' }],
-  ])('ends a row %s as unknown, free and uncached', async (_case, result) => {
-    const { deps } = setUp(() => result)
+  it('ends a row without an answer as unknown, free and uncached', async () => {
+    const { deps } = setUp(() => ({ verdicts: new Map(), open: new Map() }))
     const { outcomes: [outcome] } = await checkBatch(batchFrom([phone(0)]), deps, signal)
     expect(outcome).toMatchObject({ status: 'unknown', reason: 'no_answer', source: 'none' })
     expect(await entries()).toEqual([])
@@ -160,7 +157,7 @@ describe('the check of a verification batch', () => {
 
   it('leaves only the rows of failed calls open', async () => {
     const { deps } = setUp(() => ({
-      kind: 'answered', verdicts: new Map([[0, verdict]]), open: new Map([[1, NO_PROVIDER]]),
+      verdicts: new Map([[0, verdict]]), open: new Map([[1, NO_PROVIDER]]),
     }))
     const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
     expect(outcomes.map((it) => it?.status)).toEqual(['valid', undefined])
@@ -254,7 +251,7 @@ describe('offline checks', () => {
   it('end unknown rows at once, and check rows without an answer again', async () => {
     const unknown = { ...verdict, status: 'unknown' } as const
     const { deps, calls } = offline(() => ({
-      kind: 'answered', verdicts: new Map<number, ProviderVerdict>([[0, unknown], [2, verdict]]),
+      verdicts: new Map<number, ProviderVerdict>([[0, unknown], [2, verdict]]), open: new Map(),
     }))
     const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1), phone(2)]), deps, signal)
     expect(outcomes.map((it) => it?.reason))

@@ -32,7 +32,7 @@ async function setUp (
     for (let trip = 0; trip < CHECK_TRIPS; trip++) await redis.ping()
     state.running--
     if (state.isDown) return downFor(rows)
-    return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
+    return { verdicts: new Map(rows.map(({ row }) => [row, verdict])), open: new Map() }
   }
   const job = await acceptJob()
   return { state, ...job, stage: job.start({ checker: checkerBy(check), ...change }) }
@@ -110,7 +110,7 @@ describe('verify', () => {
       checker: checkerBy(async (rows, request) => {
         begun.push(request.tenant)
         await turn.promise
-        return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
+        return { verdicts: new Map(rows.map(({ row }) => [row, verdict])), open: new Map() }
       }),
     })
     const other = await acceptJob()

@@ -42,8 +42,9 @@ async function check (
   })
   const checked =
     await checker.check([{ row: 3, canonical }], { service, mode: 'live', options, signal })
-  if (checked.kind !== 'answered') return counted
-  const { status, reason, fields } = checked.verdicts.get(3)!
+  const verdict = checked.verdicts.get(3)
+  if (verdict === undefined) return counted
+  const { status, reason, fields } = verdict
   return [status, reason, fields]
 }
 
