@@ -18,7 +18,7 @@ const NEIGHBORS: ReadonlyMap<string, string> = new Map([
 /** Letters that look or sound alike, in both directions; vowels make another word: `globe.com`. */
 const ALIKE = ['l1', 'li', 'lj', 'i1', 'ij', 'o0', 'uv', 'vw', 'nm', 'sz', 'ck', 'iy']
 
-/** The cost of one edit, in tenths of the costliest. */
+/** The cost of one edit. Any other letter costs more than two doubled ones. */
 const COST = { double: 5, swap: 6, neighbor: 6, alike: 6, missing: 8, extra: 9, other: 11 } as const
 
 type SplitDomain = {
@@ -39,6 +39,9 @@ const FAMILIES: ReadonlySet<string> = new Set([
   'orange', 'me', 'mac', 'inbox', 'email', 'vodafone', 'o2', 'sky', 'hey', 'att', 'cox', 'list',
   'alice',
 ])
+/** Names that are no word of any language, with no real ones near them. */
+const COINED: ReadonlySet<string> =
+  new Set(['gmail', 'hotmail', 'outlook', 'icloud', 'yahoo', 'yandex', 'comcast', 'wanadoo'])
 /** Endings of real countries that are far more often a slip, with what was meant. */
 const SLIPS: ReadonlyMap<string, string> =
   new Map([['co', 'com'], ['cm', 'com'], ['om', 'com'], ['ne', 'net']])
@@ -103,13 +106,20 @@ function computeCost (
     : isRealEnding ? undefined : endingCost(typed.ending, provider.ending)
   if (ending === undefined) return undefined
   if (typed.name === provider.name) return ending
-  // The shorter a name is, the more real names are near it: with any other letter in a place, names
-  // of seven letters and less are mostly real.
-  const { length } = provider.name
-  const max =
-    length <= 3 ? 0 : length === 4 ? COST.swap : length <= 7 ? 2 * COST.double : MAX_NAME_COST
+  const max = maxCost(provider.name)
   const cost = editCost(typed.name, provider.name, max)
   return cost > max ? undefined : cost + ending
+}
+
+/**
+ * The shorter a name is, the more real names are near it: with any other letter in a place, words
+ * of seven letters and less are mostly real.
+ */
+function maxCost (name: string): number {
+  if (name.length <= 3) return 0
+  if (name.length === 4) return COST.swap
+  if (name.length > 7) return MAX_NAME_COST
+  return COINED.has(name) ? COST.other : 2 * COST.double
 }
 
 /**

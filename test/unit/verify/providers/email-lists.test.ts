@@ -17,7 +17,8 @@ it('a provider of permanent mailboxes, or a relay, is neither disposable nor cor
 })
 
 it.each<[string, string?]>([
-  ['outiook.com', 'outlook.com'], ['company.ogr', 'company.org'], ['cloud.com'], ['email.com'],
+  ['outiook.com', 'outlook.com'], ['gmeil.com', 'gmail.com'], ['wanedoo.fr', 'wanadoo.fr'],
+  ['company.ogr', 'company.org'], ['cloud.com'], ['email.com'],
   ['glami.com'], ['company.de'], ['company.xyz'], ['line.com'], ['act.net'],
 ])('the suggestion for %s is %s', (domain, expected) => {
   expect(suggestDomain(domain)).toBe(expected)
