@@ -1,5 +1,4 @@
 import kafkajs from 'kafkajs'
-import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto'
 import type { KafkaConfig, OauthbearerProviderResponse, SASLOptions } from 'kafkajs'
 import { certificateFiles, PasswordFile } from '../platform/config.ts'
 import { isDenial, isUntrusted } from '../platform/errors.ts'
@@ -176,43 +175,16 @@ function openIdTokens ({
 
 const MSK_TOKEN_SECONDS = 900
 
-/** SHA-256 as the signer wants it: with a key an HMAC. */
-class Sha256 {
-  #hash: Hash | Hmac
-  readonly #create: () => Hash | Hmac
-
-  constructor (key?: string | ArrayBuffer | ArrayBufferView) {
-    this.#create = () => key === undefined
-      ? createHash('sha256')
-      : createHmac('sha256', typeof key === 'string' ? key : toBytes(key))
-    this.#hash = this.#create()
-  }
-
-  update (data: string | ArrayBuffer | ArrayBufferView): void {
-    this.#hash.update(typeof data === 'string' ? data : toBytes(data))
-  }
-
-  async digest (): Promise<Uint8Array> {
-    return this.#hash.digest()
-  }
-
-  reset (): void {
-    this.#hash = this.#create()
-  }
-}
-
-const toBytes = (data: ArrayBuffer | ArrayBufferView): Uint8Array => ArrayBuffer.isView(data)
-  ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
-  : new Uint8Array(data)
-
 /**
  * A token for the IAM access control of Amazon MSK, as its own signers make it: the address of the
  * action kafka-cluster:Connect, signed for 15 minutes (Signature Version 4), in base64url.
  * Credentials follow the standard chain of the AWS SDK.
  */
 async function mskToken (region: string): Promise<Token> {
-  const [{ SignatureV4 }, { defaultProvider }] = await Promise.all(
-    [import('@smithy/signature-v4'), import('@aws-sdk/credential-provider-node')])
+  const [{ Sha256 }, { SignatureV4 }, { defaultProvider }] = await Promise.all([
+    import('@smithy/core/checksum'), import('@smithy/signature-v4'),
+    import('@aws-sdk/credential-provider-node'),
+  ])
   const signer = new SignatureV4({
     credentials: defaultProvider(),
     region,
