@@ -224,7 +224,10 @@ export async function previewHead (
   client: Client, { header, rows }: TableHead, { service, column }: PreviewQuestion
 ): Promise<Preview> {
   const named = column === undefined ? undefined : indexOfName(header, column)
-  const lines = [header, ...rows].map(cells => named === undefined ? cells : [cells[named] ?? ''])
+  // A blank cell alone would be no line of column names.
+  const lines = named === undefined
+    ? [header, ...rows]
+    : [[header[named] || `#${named + 1}`], ...rows.map(cells => [cells[named] ?? ''])]
   const csv = lines.map(cells => cells.slice(0, MAX_COLUMNS)
     .map(cell => csvCell(truncateInput(cell))).join(',')).join('\n')
   const preview = await client.previewFile(Buffer.from(csv.toWellFormed()), {

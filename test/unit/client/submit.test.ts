@@ -254,6 +254,11 @@ describe('a line of the output', () => {
     isLastEnded: fc.boolean(),
   })
 
+  it('has the contact of a column without a name', async () => {
+    expect((await join(',note\n+12127365000,a\n', { only: 'reason' })).toString())
+      .toBe(',note,reason\n+12127365000,a,"völlig; ""gut"""\n')
+  })
+
   it('keeps every cell of any table, and its own bytes', async () => {
     await fc.assert(fc.asyncProperty(table, async ({ rows, delimiter, end, mark, isLastEnded }) => {
       const all = [['n', 'm', 'o', 'p'], ...rows]
