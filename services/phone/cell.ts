@@ -134,7 +134,7 @@ type Reading = SplitNumber | NumberFault
  *
  * A cell that can be read as two assigned numbers has none: any choice might be the number of a
  * stranger. What is left out of the cell (words, marks, a list number) is left out only if the rest
- * is an assigned number.
+ * is an assigned number, or has a plus.
  */
 export function readCell (text: string, country: string | undefined): CellReading {
   const plan = country ? planOfCountry(country) : undefined
@@ -142,7 +142,8 @@ export function readCell (text: string, country: string | undefined): CellReadin
   if (cell === undefined) return { fault: 'not_a_phone_number' }
   const { main, extension } = separateExtension(withoutLabel(cell))
   const reading = readMain(main, plan)
-  if (typeof reading !== 'string' && LABELED.test(cell) && !isAssigned(reading)) {
+  const needsAssigned = LABELED.test(cell) && !PLUS_FIRST.test(main)
+  if (needsAssigned && typeof reading !== 'string' && !isAssigned(reading)) {
     return readPaused(main, plan) ?? { fault: NO_NUMBER }
   }
   if (extension !== '') return asCell(reading, extension)
@@ -159,8 +160,9 @@ function asCell (reading: Reading, extension: string): CellReading {
 
 const NO_NUMBER = 'not_a_phone_number'
 const FIRST_DIGIT = /[+\d]/
-/** Words before a number. */
+/** Words before a number; with a plus it is one, whether it is assigned or not. */
 const LABELED = /^[^+\d]*\p{L}/u
+const PLUS_FIRST = /^[([]?\+/
 
 /** Labels that stand before an extension, in the languages of Google's library and more. */
 const LABELS = 'e?xt(?:ensi(?:o?|o\u0301|\u00f3))?n?|anexo|ramal|poste|interno?|int|durchwahl|' +

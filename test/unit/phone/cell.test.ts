@@ -97,9 +97,11 @@ const CELLS: readonly (readonly [input: string, country: string | undefined, out
   ['08001111', 'JE', '+448001111'], ['0669812345', 'IT', '+390669812345'],
   ['01', 'DE', 'too_short'], ['call me 12', 'US', NO_NUMBER], ['1+2127365000', 'US', 'too_short'],
   ['+999123456', undefined, 'unknown_calling_code'], ['(+49) 30 901820', undefined, BERLIN],
-  // Words are left out only before an assigned number.
+  // Words are left out only before an assigned number, or one with a plus.
   ['Order 12345', 'DE', NO_NUMBER], ['Tel. 12 345', 'DE', NO_NUMBER],
   ['12345', 'DE', '+4912345'], ['Order 030 901820', 'DE', BERLIN],
+  ['Jane +44 7700 900123', 'GB', '+447700900123'],
+  ['p: (+1) 555 010 9999', undefined, '+15550109999'],
   ['BBB 4099', 'NU', NO_NUMBER], ['2. 030 901820', 'DE', BERLIN], [' - ', 'US', NO_NUMBER],
   ['office: 212 736 5000', 'US', '+12127365000'],
   [`+1 212 736 ${' '.repeat(40)} 5000`, undefined, '+12127365000'],
