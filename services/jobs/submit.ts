@@ -240,7 +240,7 @@ async function produce (
     sending.catch(() => {})
     sent.push(sending)
   }
-  // Nobody opens the rows of a quote later.
+  // The rows of a quote are never opened later.
   const keyEmissions: readonly Emission[] = submission.quoteOnly === true
     ? []
     : [{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }]

@@ -276,7 +276,7 @@ function createVerdict (
   }
 }
 
-/** Somebody uses the domain: one that was registered for its typos accepts anybody, or nobody. */
+/** The domain is in use: one registered for its typos accepts every name, or none. */
 const hasRealMailboxes = (probed: Probed | undefined): boolean =>
   probed?.mailbox === 'accepted' && probed.catchAll === false
 

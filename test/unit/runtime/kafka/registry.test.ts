@@ -90,14 +90,14 @@ type Answer = readonly [status: number, body: object]
 
 let answer: (path: string) => Answer | 'silence' | 'half'
 const registry = await startReceiver((response, { path }) => {
-  const given = answer(path)
-  if (given === 'silence') return
-  if (given === 'half') {
+  const reply = answer(path)
+  if (reply === 'silence') return
+  if (reply === 'half') {
     response.writeHead(200, { 'content-length': 99 }).write('{"id":')
     response.socket?.end()
     return
   }
-  const [status, body] = given
+  const [status, body] = reply
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 })
 const address = `127.0.0.1:${registry.port}`
