@@ -571,7 +571,10 @@ function createRows (options: ColumnOptions, names = LINES_OF_TEXT) {
       throw fileError(`${names.at(line)} has ${cells.length} cells, but its first line has ` +
         `${width}. ${names.advice}`)
     }
-    if (inputs.length + blankRows >= MAX_INPUTS) throw tooManyRows()
+    if (inputs.length + blankRows >= MAX_INPUTS) {
+      throw fileError(`The file has more than ${MAX_INPUTS.toLocaleString('en-US')} rows. Split ` +
+        'it into several jobs.', { code: 'too_many_inputs' })
+    }
     for (let row = 0; row < blankRows; row++) {
       inputs.push('')
       lines.push('')
@@ -597,13 +600,6 @@ export function sheetOfText (): ApiException {
     code: 'invalid_request',
     param: 'sheet',
     message: 'sheet is for workbooks (.xlsx), and the file is text. Leave sheet out.',
-  })
-}
-
-function tooManyRows (): ApiException {
-  const rows = MAX_INPUTS.toLocaleString('en-US')
-  return fileError(`The file has more than ${rows} rows. Split it into several jobs.`, {
-    code: 'too_many_inputs',
   })
 }
 

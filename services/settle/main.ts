@@ -158,9 +158,16 @@ export class SettleStage implements Stage<'settle'> {
     return errors.find(error => isInfrastructure(error))
   }
 
+  /**
+   * Stores counted messages in one insert. Returns what is left to do for each batch. What
+   * ClickHouse refuses keeps only its own job open: a block is given up, and of a job whose record
+   * is refused the last message, so that its replay closes the job.
+   */
   async #store (batches: readonly Counted[]): Promise<readonly Stored[]> {
     this.#buffer.beginStore()
-    return await storeAll(this.#deps, batches)
+    const ended = await Promise.all(batches.map(batch => readEnded(this.#deps, batch)))
+    const refusals = await insertAll(this.#deps, ended)
+    return await Promise.all(ended.map(batch => finishBatch(this.#deps, batch, refusals)))
   }
 
   /**
@@ -239,19 +246,6 @@ const MAX_KEPT_CHARACTERS = 4_096
 
 const REFUSED_BLOCK = 'result block refused by ClickHouse'
 const REFUSED_RECORD = 'final record refused by ClickHouse'
-
-/**
- * Stores counted messages in one insert. Returns what is left to do for each batch. What ClickHouse
- * refuses keeps only its own job open: a block is given up, and of a job whose record is refused
- * the last message, so that its replay closes the job.
- */
-async function storeAll (
-  deps: SettleDeps, batches: readonly Counted[]
-): Promise<readonly Stored[]> {
-  const ended = await Promise.all(batches.map(batch => readEnded(deps, batch)))
-  const refusals = await insertAll(deps, ended)
-  return await Promise.all(ended.map(batch => finishBatch(deps, batch, refusals)))
-}
 
 /** A counted batch, and the jobs that ended with it. */
 type EndedBatch = {
