@@ -119,11 +119,18 @@ describe('what the Dockerfile builds', async () => {
       .toEqual({ code: 0, output: `${stage}: the configuration is valid\n` })
   })
 
-  it('starts the page, the commands and what provisions', async () => {
-    const { page, provision } = readChartPrograms()
+  it('starts the page', async () => {
+    const { page } = readChartPrograms()
     expect((await start(page?.program ?? '', '--validate')).output).toContain('is valid')
-    expect((await start(provision?.program ?? '', '--help')).output).toContain('Usage: provision')
-    expect((await start('services/admin/main.ts', '--help')).output).toContain('Usage:')
+  })
+
+  const tasks = Object.values(readChartPrograms()).map(({ program }) => program)
+    .filter(program => !/^services\/(?!admin\/)/.test(program))
+
+  it.each([...new Set(tasks)])('starts %s, a task of the chart', async task => {
+    const [program = '', ...words] = task.split(' ')
+    expect(await start(program, ...words, '--help'))
+      .toEqual({ code: 0, output: expect.stringContaining('Usage: ') })
   })
 
   it('holds the patched packages, and none for development', async () => {
