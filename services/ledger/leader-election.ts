@@ -12,9 +12,7 @@ import { LostDeliveries, type RestoreDeliveriesDeps } from './restore-deliveries
 import { recordErased } from './restore-keys.ts'
 import { recover, reportFrozen, type RecoveryDeps } from './recovery.ts'
 import { recountLostJobs, restoreMarks, type RecountDeps } from './rebuild-jobs.ts'
-import {
-  type Base, readSnapshots, takeSnapshots, type SnapshotDeps,
-} from './journal-state.ts'
+import { type Base, readSnapshots, takeSnapshots, type SnapshotDeps } from './snapshots.ts'
 
 export type LeaderDeps = RecoveryDeps & RecountDeps & SnapshotDeps & AccountsDeps &
   RestoreDeliveriesDeps & {

@@ -6,7 +6,7 @@ import type { Archive } from '../jobs/results/archive.ts'
 import type { Job } from '../jobs/job.ts'
 import { COUNTS, toRecord } from '../jobs/job-record.ts'
 import type { EndedEntries, JournalState } from './journal-state.ts'
-import type { JobInRedis, LeaderTerm, RebuiltJob, RecoveryStore } from './recovery-store.ts'
+import type { LeaderTerm, LockedWallet, RebuiltJob, RecoveryStore } from './recovery-store.ts'
 import { republish, type RepublishDeps } from './restore-deliveries.ts'
 import { MissingOrganizationKeyError } from '../runtime/crypto/key-ring.ts'
 import { type MessageCodec, messageFields } from '../runtime/engine/stage.ts'
@@ -39,12 +39,11 @@ export type Ended = EndedEntries & {
 /** Ended jobs of one tenant; `openJobs` are those that are open in Redis. */
 export function selectEnded (
   entries: JournalState['ended'],
-  { term, openJobs }: {
-    readonly term: LeaderTerm, readonly openJobs: { readonly has: (job: string) => boolean },
-  }
+  { term, openJobs }: { readonly term: LeaderTerm } & Pick<LockedWallet, 'openJobs'>
 ): readonly Ended[] {
+  const open = new Set(openJobs.map(({ job }) => job))
   return [...entries.values()].map(endedJob => (
-    { ...endedJob, term, isOpen: openJobs.has(endedJob.end.job) }))
+    { ...endedJob, term, isOpen: open.has(endedJob.end.job) }))
 }
 
 /** The number of jobs rebuilt, and entries of jobs whose blocks must be recounted. */
@@ -61,9 +60,10 @@ type RebuiltJobs = {
  */
 export async function rebuildOpen (
   deps: RebuildDeps, term: LeaderTerm,
-  { open, known }: Pick<JournalState, 'open'> & { readonly known: ReadonlyMap<string, JobInRedis> }
+  { open, openJobs }: Pick<JournalState, 'open'> & Pick<LockedWallet, 'openJobs'>
 ): Promise<RebuiltJobs & { readonly faults: readonly string[] }> {
   const nowMs = deps.clock.now()
+  const inRedis = new Map(openJobs.map(({ job, state }) => [job, state]))
   const faults: string[] = []
   const jobs: RebuiltJob[] = []
   const uncounted: Journal[] = []
@@ -71,7 +71,7 @@ export async function rebuildOpen (
     if (entry !== undefined && hasTerms(entry)) {
       jobs.push(rebuildOpenJob(entry, nowMs))
       uncounted.push(entry)
-    } else if ((known.get(job)?.state ?? 'gone') === 'gone') {
+    } else if ((inRedis.get(job) ?? 'gone') === 'gone') {
       faults.push(`no entry describes the open job ${job}`)
     }
   }

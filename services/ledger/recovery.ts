@@ -10,14 +10,16 @@ import { isInfrastructure, orIfUnavailable } from '../runtime/platform/errors.ts
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import {
-  type Base, chooseRetention, countedPosted, coversNothing, createJournalState, type JournalDeps,
-  type JournalState, lacksPosted, NO_BASE, readJournal, readSnapshots, type Recent, reconcile,
-  type Reconciliation, snapshotIn, type SnapshotWriteDeps, takeEnded, type TrackedJournal,
-  withEntriesAfterGap, writeSnapshots,
+  chooseRetention, type JournalDeps, JournalState, lacksPosted, readJournal, type Recent, reconcile,
+  type Reconciliation,
 } from './journal-state.ts'
 import { selectEnded, type RebuildDeps, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
 import type { LeaderTerm, RecoveryStore, Step, LockedWallet } from './recovery-store.ts'
 import { repairKeys, type RepairKeysDeps } from './restore-keys.ts'
+import {
+  type Base, coversNothing, NO_BASE, readSnapshots, snapshotIn, type SnapshotWriteDeps,
+  writeSnapshots,
+} from './snapshots.ts'
 
 export type RecoveryDeps = JournalDeps & RebuildDeps & RepairKeysDeps & SnapshotWriteDeps & {
   readonly redis: Pick<Redis, 'sadd' | 'hset'>
@@ -165,7 +167,7 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
     onTenants: async (tenants: ReadonlySet<string>) => {
       if (only === undefined) await tracker.track(tenants)
     },
-    trackedOf: (tenant: string) => tracker.tracked.get(tenant),
+    findJournal: (tenant: string) => tracker.tracked.get(tenant)?.journal,
     onApplied: (tenants: ReadonlySet<string>) => tracker.flushEnded(tenants),
     signal,
   }
@@ -213,7 +215,11 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
 
 const isInUse = ({ byTenant }: Base) => byTenant.size > 0
 
-type Tracked = TrackedJournal & { readonly wallet: LockedWallet, readonly uncounted: Journal[] }
+type Tracked = {
+  readonly wallet: LockedWallet
+  readonly journal: JournalState
+  readonly uncounted: Journal[]
+}
 
 /** Tracks tenants, found by name or by an entry, with their wallets in Redis. */
 class Tracker {
@@ -273,8 +279,8 @@ class Tracker {
       this.#oldestMs = Math.min(this.#oldestMs, this.#endedSinceMs, ...openedMs)
     }
     const retention = chooseRetention(wallet, { sinceMs: this.#endedSinceMs, countsMovements })
-    const journal = createJournalState(retention, snapshot, this.#recent)
-    this.tracked.set(tenant, { wallet, retention, journal, uncounted: [] })
+    const journal = new JournalState(retention, snapshot, this.#recent)
+    this.tracked.set(tenant, { wallet, journal, uncounted: [] })
   }
 
   /** The time from which entries before the base are read; undefined if none are needed. */
@@ -291,8 +297,8 @@ class Tracker {
     const jobs = [...this.#withEnded].reduce((sum, { journal }) => sum + journal.ended.size, 0)
     if (jobs < MAX_ENDED_JOBS) return
     const { fence } = this.#options
-    const ended = [...this.#withEnded].flatMap(({ journal, retention, wallet: { run } }) =>
-      selectEnded(takeEnded(journal), { term: { run, fence }, openJobs: retention.openJobs }))
+    const ended = [...this.#withEnded].flatMap(({ journal, wallet: { run, openJobs } }) =>
+      selectEnded(journal.takeEnded(), { term: { run, fence }, openJobs }))
     this.#withEnded.clear()
     const rebuilt = await rebuildEnded(this.#deps, ended).catch(orIfUnavailable(undefined))
     for (const entry of rebuilt?.uncounted ?? []) {
@@ -318,9 +324,9 @@ const LOST_EVERYWHERE = 'what only Redis has is not trusted, and no restore of t
  * and a journal that an operator trusts over Redis must be proven complete.
  */
 async function judge (
-  deps: RecoveryDeps, { wallet, journal, retention }: Tracked, lengths: CopiedLengths | undefined
+  deps: RecoveryDeps, { wallet, journal }: Tracked, lengths: CopiedLengths | undefined
 ): Promise<Reconciliation> {
-  const verdict = reconcile(wallet, journal, retention)
+  const verdict = reconcile(wallet, journal)
   const { tenant, seq, trustsJournal } = wallet
   const { length } = verdict
   // Forged rows count as well here.
@@ -424,15 +430,15 @@ async function unlockTenant (
   if (appended.length > 0) await append(deps, tenant, compared)
   // Jobs of a frozen wallet are rebuilt as well: their rows are finished, and a stage that finds no
   // job would drop them.
-  const { open, ended } = withEntriesAfterGap(compared.journal)
-  const openInRedis = new Map(compared.wallet.openJobs.map(job => [job.job, job]))
-  const rebuiltOpen = await rebuildOpen(deps, term, { open, known: openInRedis })
+  const { open, ended } = compared.journal.withEntriesAfterGap()
+  const { openJobs } = compared.wallet
+  const rebuiltOpen = await rebuildOpen(deps, term, { open, openJobs })
   // A wallet that stays frozen knows those up to its last movement.
   const unknown = faults.length === 0
     ? ended
     : new Map([...ended].filter(([, { end }]) => end.seq > seq))
   const rebuiltEnded = await rebuildEnded(
-    deps, selectEnded(unknown, { term, openJobs: openInRedis })).catch(orIfUnavailable(undefined))
+    deps, selectEnded(unknown, { term, openJobs })).catch(orIfUnavailable(undefined))
   if (rebuiltEnded === undefined) return 'unreachable'
   if (rebuiltOpen.superseded || rebuiltEnded.superseded) return 'superseded'
   const rebuilt: Compared = {
@@ -480,7 +486,7 @@ async function restore (
   const { tenant, seq, openJobs, trustsJournal: trusts } = wallet
   const { posted, recounts } = moneyKeys(tenant)
   if (verdict.behind) {
-    await Promise.all(countedPosted(journal).map(entry =>
+    await Promise.all(journal.countedPosted().map(entry =>
       redis.hset(posted, entry.id, `${entry.seq}:${entry.amountMicros}`)))
   }
   // The tally of a running job may be lost as well, so its blocks are recounted from then on.

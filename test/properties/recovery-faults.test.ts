@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import {
-  chooseRetention, createJournalState, reconcile,
+  chooseRetention, JournalState, reconcile,
 } from '../../services/ledger/journal-state.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
@@ -695,7 +695,7 @@ describe('a contradiction', () => {
       tenant: DAMAGED, run: '', seq: 0, amounts, outbox, openJobs: [], trustsJournal: false,
     }
     const retention = chooseRetention(locked, { sinceMs: 0, countsMovements: false })
-    expect(reconcile(locked, createJournalState(retention), retention).faults)
+    expect(reconcile(locked, new JournalState(retention)).faults)
       .toEqual(['entries 1 to 1 are missing before entry 2'])
   })
 

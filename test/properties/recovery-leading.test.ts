@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { readSnapshots, snapshotIn } from '../../services/ledger/journal-state.ts'
+import { readSnapshots, snapshotIn } from '../../services/ledger/snapshots.ts'
 import { Leader, type LeaderDeps } from '../../services/ledger/leader-election.ts'
 import {
   ACTIVE_KEY, FENCE_KEY, LEADER_KEY, LOCKED_TENANTS_CHANNEL, moneyKeys,

@@ -3,7 +3,7 @@ import type { Journal } from '../../schemas/types.ts'
 import { recover } from '../../services/ledger/recovery.ts'
 import {
   NO_BASE, readSnapshots, snapshotIn, takeSnapshots,
-} from '../../services/ledger/journal-state.ts'
+} from '../../services/ledger/snapshots.ts'
 import type { ReadLimits } from '../../services/runtime/kafka/topic-reader.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'

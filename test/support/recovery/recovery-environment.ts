@@ -14,7 +14,7 @@ import { recover, type RecoveryDeps } from '../../../services/ledger/recovery.ts
 import { recountLostJobs, type RecountDeps } from '../../../services/ledger/rebuild-jobs.ts'
 import {
   readSnapshots, takeSnapshots, type SnapshotDeps,
-} from '../../../services/ledger/journal-state.ts'
+} from '../../../services/ledger/snapshots.ts'
 import { extendChain } from '../../../services/money/journal.ts'
 import { createTenants, type Tenants } from '../../../services/money/wallet.ts'
 import { codec, createBlocksDouble, messageCodec } from '../clickhouse/results.ts'
