@@ -16,9 +16,9 @@ import { sleep } from '../runtime/platform/retry.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
-  type CheckRequest, NOT_YET, type Provider, ProviderError, type ProviderFailure,
-  type ProviderRequest, type ProviderRow, type ProviderVerdict, type RateLimit, type RetryTime,
-  UNCLEAR,
+  type CheckRequest, NOT_YET, type Provider, type ProviderAnswer, ProviderError,
+  type ProviderFailure, type ProviderRequest, type ProviderRow, type ProviderVerdict,
+  type RateLimit, type RetryTime, UNCLEAR,
 } from './provider.ts'
 
 /** Creates each provider by name. */
@@ -77,9 +77,11 @@ export class Checker {
 
   async check (rows: Rows, request: CheckRequest): Promise<CheckResult> {
     const { service, mode, options, submissions, isLast = false } = request
+    const results: Results = new Map()
     if (mode === 'test') {
       const sandbox = this.#findProvider('PROVIDERS', 'sandbox', service)
-      return toResult(await this.#askInOrder([sandbox], rows, request), isLast)
+      await this.#askInOrder([sandbox], rows, request, results)
+      return toResult(results, isLast)
     }
     const first = selectAnswering(this.#first.get(service) ?? [], options)
     const second = selectAnswering(this.#second.get(service) ?? [], options)
@@ -88,20 +90,26 @@ export class Checker {
     const unsubmitted = bySubmission.get(undefined) ?? []
     const submitted = [...bySubmission].flatMap(([submission, some]) =>
       submission === undefined ? [] : [{ submission, id: String(submission.provider), some }])
-    const collected = await Promise.all(submitted.map(async ({ submission, id, some }) => {
+    await Promise.all(submitted.map(async ({ submission, id, some }) => {
       const provider = [...first, ...second].find((it) => it.id === id)
-      return await this.#collect(provider, some, { ...request, submission })
+      const failure = provider === undefined
+        ? 'unavailable'
+        : await this.#ask(provider, some, { ...request, submission }, results)
+      if (failure !== undefined) waitForVendor(some, results)
     }))
-    const result = joinResults([...collected, await this.#askInOrder(first, unsubmitted, request)])
+    await this.#askInOrder(first, unsubmitted, request, results)
     // A second opinion that was bought as a batch is not bought once more.
     const asked = new Set(submitted.flatMap(({ id, some }) =>
       first.some((it) => it.id === id) ? [] : some.map(({ row }) => row)))
     const unknown = second.length === 0
       ? []
-      : rows.filter(({ row }) => !asked.has(row) && isUnknown(result, row, isLast))
-    if (unknown.length === 0) return toResult(result, isLast)
-    const opinions = await this.#askInOrder(second, unknown, request)
-    return toResult(mergeOpinions(result, opinions, service), isLast)
+      : rows.filter(({ row }) => !asked.has(row) && isUnknown(results.get(row), isLast))
+    if (unknown.length > 0) {
+      const opinions: Results = new Map()
+      await this.#askInOrder(second, unknown, request, opinions)
+      addOpinions(results, opinions, service)
+    }
+    return toResult(results, isLast)
   }
 
   /**
@@ -109,11 +117,10 @@ export class Checker {
    * one, so that no row is paid for twice. A call has at most `maxRows` rows.
    */
   async #askInOrder (
-    list: readonly ResilientProvider[], rows: Rows, request: CheckRequest
-  ): Promise<CollectedAnswers> {
-    let collected: Answers = { answers: new Map(), retry: new Map() }
+    list: readonly ResilientProvider[], rows: Rows, request: CheckRequest, results: Results
+  ): Promise<void> {
+    if (list.length === 0) for (const { row } of rows) results.set(row, 'down')
     let open = rows
-    const notRejected = new Set<number>()
     for (const provider of list) {
       if (open.length === 0) break
       const { maxRows = Infinity } = provider
@@ -121,76 +128,61 @@ export class Checker {
         ? [open]
         : Array.from({ length: Math.ceil(open.length / maxRows) }, (_, index) =>
           open.slice(index * maxRows, (index + 1) * maxRows))
-      const replies = await Promise.all(calls.map((call) => this.#ask(provider, call, request)))
+      const failures = await Promise.all(
+        calls.map((call) => this.#ask(provider, call, request, results)))
       const failed: ProviderRow[] = []
-      for (const [index, reply] of replies.entries()) {
-        const call = calls[index] ?? []
-        if (typeof reply === 'string') {
-          const others = call.filter(({ row }) => request.submissions?.of(row) === undefined)
-          failed.push(...others)
-          if (reply !== 'rejected_input') for (const { row } of others) notRejected.add(row)
-          if (others.length < call.length) addAll(collected, waitForVendor(call, request))
-        } else if (collected.answers.size === 0) collected = reply
-        else addAll(collected, reply)
+      for (const [index, failure] of failures.entries()) {
+        if (failure === undefined) continue
+        const { with: submitted = [], without = [] } = Object.groupBy(calls[index] ?? [],
+          ({ row }) => request.submissions?.of(row) === undefined ? 'without' : 'with')
+        for (const { row } of without) {
+          const isRejected = failure === 'rejected_input' && results.get(row) !== 'down'
+          results.set(row, isRejected ? 'rejected' : 'down')
+        }
+        waitForVendor(submitted, results)
+        failed.push(...without)
       }
       open = failed
     }
-    const isRejected = (row: number) => list.length > 0 && !notRejected.has(row)
-    return { ...collected, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
   }
 
-  /**
-   * The answers of a submission to some of its rows. They wait if the provider fails or is not
-   * configured any more.
-   */
-  async #collect (
-    provider: ResilientProvider | undefined, rows: Rows, request: VendorRequest
-  ): Promise<CollectedAnswers> {
-    const reply = provider && await this.#ask(provider, rows, request)
-    const answers = typeof reply === 'object' ? reply : waitForVendor(rows, request)
-    return { ...answers, failed: new Map() }
-  }
-
+  /** Adds the answers of a provider, or returns its failure. */
   async #ask (
-    provider: ResilientProvider, rows: Rows, request: VendorRequest
-  ): Promise<Answers | ProviderFailure> {
+    provider: ResilientProvider, rows: Rows, request: VendorRequest, results: Results
+  ): Promise<ProviderFailure | undefined> {
     const attributes = { provider: provider.id, rows: rows.length }
     return await inSpan({ name: 'provider ask', kind: SpanKind.CLIENT, attributes }, async span => {
-      const reply = await this.#askMeasured(provider, rows, request)
-      if (span !== undefined && typeof reply === 'string') failSpan(span, reply)
-      return reply
+      const failure = await this.#askMeasured(provider, rows, request, results)
+      if (span !== undefined && failure !== undefined) failSpan(span, failure)
+      return failure
     })
   }
 
-  /**
-   * The answers as the service may sell them, or the failure of the provider; answers to unknown
-   * rows are ignored.
-   */
+  /** The answers are what the service may sell; those to unknown rows are ignored. */
   async #askMeasured (
-    { id, check, collect }: ResilientProvider, rows: Rows, request: VendorRequest
-  ): Promise<Answers | ProviderFailure> {
+    { id, check, collect }: ResilientProvider, rows: Rows, request: VendorRequest, results: Results
+  ): Promise<ProviderFailure | undefined> {
     const { service, options = [], submission } = request
     const startedMs = performance.now()
-    const requested = new Set(rows.map(({ row }) => row))
     const count = (outcome: string, more: number) =>
       this.#metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
     try {
-      const answers: Answers = { answers: new Map(), retry: new Map() }
       const replies = await (submission === undefined ? check : collect)(rows, request)
-      for (const { row, verdict, retry } of replies) {
-        if (!requested.has(row)) continue
-        const sold = requireOptions(requirePurpose(service, verdict), options)
-        // A provider that does not say what it checked is a vendor.
-        answers.answers.set(row, sold.evidence === undefined
-          ? { ...sold, evidence: BY_VENDOR[sold.status] }
-          : sold)
-        if (retry === undefined) answers.retry.delete(row)
-        else answers.retry.set(row, retry)
+      const answers = new Map(replies.map(answer => [answer.row, answer]))
+      const outcomes = new Map<string, number>()
+      for (const { row } of rows) {
+        const answer = answers.get(row)
+        if (answer === undefined) {
+          results.delete(row)
+          continue
+        }
+        const verdict = toSold(answer.verdict, service, options)
+        results.set(row, verdict === answer.verdict ? answer : { ...answer, verdict })
+        const outcome = answer.retry === undefined ? verdict.status : 'retry'
+        outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
       }
-      const outcomes = Map.groupBy(answers.answers, ([row, { status }]) =>
-        answers.retry.has(row) ? 'retry' : status)
-      for (const [outcome, some] of outcomes) count(outcome, some.length)
-      return answers
+      for (const [outcome, some] of outcomes) count(outcome, some)
+      return undefined
     } catch (error) {
       if (!(error instanceof ProviderError)) throw error
       count(error.failure, rows.length)
@@ -225,17 +217,6 @@ function selectAnswering (
 ): readonly ResilientProvider[] {
   return list.filter(provider =>
     options.every(option => provider.options?.includes(optionName(option)) === true))
-}
-
-/** Results of different rows as one. */
-function joinResults (results: readonly CollectedAnswers[]): CollectedAnswers {
-  const [only, ...more] = results
-  if (only !== undefined && more.length === 0) return only
-  return {
-    answers: new Map(results.flatMap(({ answers }) => [...answers])),
-    retry: new Map(results.flatMap(({ retry }) => [...retry])),
-    failed: new Map(results.flatMap(({ failed }) => [...failed])),
-  }
 }
 
 const FAILURES = ['timeout', 'rate_limited', 'unavailable', 'auth', 'bad_response']
@@ -286,30 +267,25 @@ function providersByService (setting: string, lists: ProviderLists, find: FindPr
 }
 
 /** Whether the row needs a second opinion now: a row that is checked again does not. */
-function isUnknown ({ answers, retry, failed }: CollectedAnswers, row: number, isLast: boolean) {
-  const verdict = answers.get(row)
-  if (verdict === undefined) return failed.get(row) !== false || isLast
-  return verdict.status === 'unknown' && (!retry.has(row) || isLast)
+function isUnknown (result: RowResult | undefined, isLast: boolean): boolean {
+  if (result === undefined || result === 'rejected') return true
+  if (result === 'down') return isLast
+  return result.verdict.status === 'unknown' && (result.retry === undefined || isLast)
 }
 
-/** The second result replaces the first one where it knows more; what both found is kept. */
-function mergeOpinions (
-  first: CollectedAnswers, second: CollectedAnswers, service: ServiceSlug
-): CollectedAnswers {
-  const answers = new Map(first.answers)
-  const retry = new Map(first.retry)
-  const failed = new Map(first.failed)
-  for (const [row, verdict] of second.answers) {
-    const before = answers.get(row)
-    const isKnown = verdict.status !== 'unknown'
-    const terms = second.retry.get(row)
-    answers.set(row, before === undefined ? verdict : mergeVerdicts(before, verdict, service))
-    if (before !== undefined && !isKnown && terms === undefined) continue
-    if (terms === undefined) retry.delete(row)
-    else retry.set(row, terms)
-    failed.delete(row)
+/** A second result replaces the first one where it knows more; what both found is kept. */
+function addOpinions (results: Results, opinions: Results, service: ServiceSlug): void {
+  for (const [row, opinion] of opinions) {
+    if (typeof opinion === 'string') continue
+    const first = results.get(row)
+    if (typeof first !== 'object') {
+      results.set(row, opinion)
+      continue
+    }
+    const addsNothing = opinion.verdict.status === 'unknown' && opinion.retry === undefined
+    const verdict = mergeVerdicts(first.verdict, opinion.verdict, service)
+    results.set(row, { ...addsNothing ? first : opinion, verdict })
   }
-  return { answers, retry, failed }
 }
 
 /** The later verdict if it is known, with what the earlier checks add to it. */
@@ -333,19 +309,24 @@ function mergeVerdicts (
   }
 }
 
-function toResult ({ answers, retry, failed }: CollectedAnswers, isLast: boolean): CheckResult {
-  const down = [...failed].filter(([, rejected]) => !rejected).map(([row]) => row)
-  const open = new Map(down.map((row) => [row, NO_PROVIDER]))
-  for (const [row, time] of isLast ? [] : retry) {
-    const verdict = answers.get(row)
-    const terms = time === true ? { afterMs: 0, forHost: false } : { ...time, forHost: true }
+function toResult (results: Results, isLast: boolean): CheckResult {
+  const verdicts = new Map<number, ProviderVerdict>()
+  const open = new Map<number, Waiting>()
+  for (const [row, result] of results) {
+    if (result === 'down') open.set(row, NO_PROVIDER)
+    if (typeof result === 'string') continue
+    const { verdict, retry } = result
+    if (retry === undefined || isLast) {
+      verdicts.set(row, verdict)
+      continue
+    }
+    const terms = retry === true ? { afterMs: 0, forHost: false } : { ...retry, forHost: true }
     // A row may have a verdict that a further answer would confirm: it has not waited for a reason.
-    open.set(row, verdict === undefined || verdict.status === 'unknown'
-      ? { reason: verdict?.reason ?? NO_PROVIDER.reason, ...terms }
+    open.set(row, verdict.status === 'unknown'
+      ? { reason: verdict.reason, ...terms }
       : { reason: 'timeout', ...terms, verdict })
   }
-  if (open.size === 0) return { verdicts: answers, open }
-  return { verdicts: new Map([...answers].filter(([row]) => !open.has(row))), open }
+  return { verdicts, open }
 }
 
 /** A provider with its resilience policies; `id` is its label in operators' metrics. */
@@ -359,34 +340,15 @@ type ResilientProvider = Omit<Provider, 'id' | 'check'> & {
 /** Asks for the answers of a submission to the given rows; without one, submits the rows. */
 type VendorRequest = Omit<ProviderRequest, 'deadlineMs'>
 
-type Answers = {
-  readonly answers: Map<number, ProviderVerdict>
-  readonly retry: Map<number, true | RetryTime>
-}
+/** What providers say of a row, or that none was available, or that all rejected it. */
+type RowResult = ProviderAnswer | 'down' | 'rejected'
 
-/**
- * Verdicts by row. Those of the rows in `retry` count only if the rows cannot be checked again.
- * `failed` has the rows that no provider could answer, with whether all of them rejected the input.
- * A row in neither was left out of an answer.
- */
-type CollectedAnswers = {
-  readonly answers: ReadonlyMap<number, ProviderVerdict>
-  readonly retry: ReadonlyMap<number, true | RetryTime>
-  readonly failed: ReadonlyMap<number, boolean>
-}
+/** By row. A row that is missing was left out of an answer. */
+type Results = Map<number, RowResult>
 
 /** Rows that a vendor may have wait for it: another check would buy them twice. */
-function waitForVendor (rows: Rows, { submissions }: CheckRequest): Answers {
-  const submitted = rows.filter(({ row }) => submissions?.of(row) !== undefined)
-  return {
-    answers: new Map(submitted.map(({ row }) => [row, NOT_YET])),
-    retry: new Map(submitted.map(({ row }) => [row, true])),
-  }
-}
-
-function addAll (collected: Answers, more: Answers): void {
-  for (const [row, verdict] of more.answers) collected.answers.set(row, verdict)
-  for (const [row, time] of more.retry) collected.retry.set(row, time)
+function waitForVendor (rows: Rows, results: Results): void {
+  for (const { row } of rows) results.set(row, { row, verdict: NOT_YET, retry: true })
 }
 
 const BY_VENDOR: Readonly<Record<RowStatus, Evidence>> = {
@@ -394,6 +356,15 @@ const BY_VENDOR: Readonly<Record<RowStatus, Evidence>> = {
   invalid: packChecks({ vendor: 'failed' }),
   risky: packChecks({ vendor: 'caution' }),
   unknown: packChecks({ vendor: 'inconclusive' }),
+}
+
+/** The verdict as the service may sell it. */
+function toSold (
+  verdict: ProviderVerdict, service: ServiceSlug, options: readonly string[]
+): ProviderVerdict {
+  const sold = requireOptions(requirePurpose(service, verdict), options)
+  // A provider that does not say what it checked is a vendor.
+  return sold.evidence === undefined ? { ...sold, evidence: BY_VENDOR[sold.status] } : sold
 }
 
 /**
