@@ -6,6 +6,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import { connect as connectSecure, type ConnectionOptions } from 'node:tls'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { selfSigned } from '../../../../deploy/local/certificate.ts'
 import {
@@ -354,6 +355,20 @@ describe('the body of a response', () => {
     const { response, state } = responseOf(1_000, () => Buffer.alloc(100))
     expect(await readBody(response, 1_000)).toBeUndefined()
     expect([state.sent < 20, state.isCancelled]).toEqual([true, true])
+  })
+
+  it.each([
+    ['gzip', gzipSync], ['br', brotliCompressSync],
+  ] as const)('that is compressed by %s is not read beyond its limit', async (coding, compress) => {
+    const bytes = compress(',\n'.repeat(1_000_000))
+    const server = createServer((_request, response) => {
+      response.writeHead(200, { 'content-encoding': coding }).end(bytes)
+    })
+    servers.push(server)
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    expect(await readBody(await fetch(url), 1_999_999)).toBeUndefined()
+    expect((await readBody(await fetch(url), 2_000_000))?.length).toBe(2_000_000)
   })
 
   it('is not read in more than 20,000 pieces, which take little more than its bytes', async () => {
