@@ -167,7 +167,7 @@ const PLUS_FIRST = /^[([]?\+/
 /** Labels that stand before an extension, in the languages of Google's library and more. */
 const LABELS = 'e?xt(?:ensi(?:o?|o\u0301|\u00f3))?n?|anexo|ramal|poste|interno?|int|durchwahl|' +
   'nebenstelle|apparat|app|klappe|dw|kl|wewn?|linka|\u0434\u043e\u0431|\u0434\u043e\u043f|' +
-  '\u0432\u043d|\u5185\u7ebf|\u5167\u7dda|\u5206\u673a|\u5206\u6a5f|x'
+  '\u0432\u043d|\u8f6c|\u5185\u7ebf|\u5167\u7dda|\u5206\u673a|\u5206\u6a5f|x'
 const EXTENSION = new RegExp(
   `(?<!\\p{L})(?:${LABELS})\\p{L}{0,9}[.:]{0,2}[ ,-]{0,4}(\\d{1,20})#?[)\\]]?$`, 'iu')
 const LABEL_BEFORE = new RegExp(`(?<!\\p{L})(?:${LABELS})[.:]? ?$`, 'iu')
@@ -302,9 +302,17 @@ function readWithHours (main: string, plan: Plan | undefined): Reading | undefin
   const letter = main.search(/\p{L}/u)
   if (letter < 1 || !/[ (,;-]$/.test(main.slice(0, letter))) return undefined
   const before = trimEnd(main.slice(0, letter))
-  if (!SEPARATED.test(before) || /\d{5}/.test(main.slice(letter))) return undefined
+  if (!SEPARATED.test(before)) return undefined
   const head = readSeparated(before, plan)
   if (!isAssigned(head)) return undefined
+  const rest = withoutLabel(main.slice(letter))
+  const second = readSeparated(rest.slice(0, endOfDigits(rest)), plan)
+  // `Fax: 212-736-5001 Phone: 212-736-5000`
+  if (isAssigned(second)) {
+    const only = onlyAssigned([head, second])
+    return typeof only === 'object' ? only : 'several_numbers'
+  }
+  if (/\d{5}/.test(rest)) return undefined
   const all = readDigits(digitsIn(main), plan)
   if (all === 'ambiguous') return 'ambiguous_number'
   return choose([head, all ?? NO_NUMBER])
@@ -667,13 +675,25 @@ function unwrap (plain: string): string | undefined {
     text = text.trim().replace(/^(?:=(?=["+\d])|'+(?!.*')|"(?!.*"))/, '')
     if (text.length > 1 && PAIRS[text.charAt(0)] === text.at(-1)) text = text.slice(1, -1)
   }
-  text = text.replace(/^https?:\/\/wa\.me\/\+?(?=\d)/i, '+')
-  if (/tel:|;(?:phone-context|ext|isub)=/i.test(text)) return readUri(text)
+  for (const [pattern, replacement] of WRAPPINGS) text = text.replace(pattern, replacement)
+  if (/^\D*tel:|;(?:phone-context|ext|isub)=/i.test(text)) return readUri(text)
   const exact = readScientific(text)
   if (exact !== text) return exact
   if (NOT_A_NUMBER.test(text) || MARK_BETWEEN_DIGITS.test(text)) return undefined
   return text.replaceAll(MARK, ' ').replaceAll(/ {2,}/g, ' ').trim()
 }
+
+/** Links and ids of WhatsApp, properties of vCard, links of HTML, and the 0xx11 of Brazil. */
+const WRAPPINGS: readonly Replacement[] = [
+  [/^(?:https?:\/\/)?wa\.me\/\+?(\d+)(?:[?#].*)?$/i, '+$1'],
+  [/^https?:\/\/wa\.me\/\+?(?=\d)/i, '+'],
+  [new RegExp('^(?:https?://(?:api|web)\\.whatsapp\\.com|whatsapp:/)/send/?\\?phone=\\+?' +
+    '(\\d+)(?:[&#].*)?$', 'i'), '+$1'],
+  [/^\+?(\d+)@(?:c\.us|s\.whatsapp\.net)$/i, '+$1'],
+  [/^(?:item\d+\.)?tel;[^:]*:/i, ''],
+  [/^<?a\b[^>]*\bhref=["']tel:([^"'<>]*)["'].*$/i, 'tel:$1'],
+  [/^([([]?0) ?xx ?(?=[1-9]{2})/i, '$1'],
+]
 
 const PAIRS: Readonly<Record<string, string>> = { '"': '"', "'": "'", '*': '*', _: '_', '<': '>' }
 
@@ -723,7 +743,19 @@ const COMMON_PREFIXES = ['00', '011', '0011'] as const
  * a stranger. The result parses to itself.
  */
 function readDigits (digits: string, plan: Plan | undefined): Dialed {
-  if (digits[0] !== '+') return plan && stable(readDialed(digits, plan))
+  if (digits[0] === '+') return asMeant(readInternationally(digits))
+  const written = plan && stable(readDialed(digits, plan))
+  const meant = asMeant(written)
+  // `24762889` in Italy: a landline without its zero, or a number of Ascension without its plus.
+  const number = meant === written ? meant : onlyAssigned([meant, readInternational(digits, 0)])
+  if (plan === undefined || !FRENCH_OVERSEAS.has(plan.callingCode)) return number
+  if (typeof number !== 'object' || typeOfNumber(number) !== undefined) return number
+  // All of France has one national form; only from abroad its parts have codes of their own.
+  const inFrance = readInternational(`33${number.national}`, 0)
+  return isAssigned(inFrance) ? inFrance : number
+}
+
+function readInternationally (digits: string): Dialed {
   if (digits[1] === '0') {
     // No calling code starts with 0: a plus before an international prefix is one too many.
     return onlyAssigned(COMMON_PREFIXES.map(prefix => afterPrefix(digits.slice(1), prefix)))
@@ -767,6 +799,59 @@ const FORMER_PREFIXES: ReadonlyMap<string | undefined, RegExp> = new Map([
 ])
 /** Behind the calling code a bare 1 counts too: without it, it may be that of North America. */
 const MEXICO = { code: '52', prefix: new RegExp(`^(?:1|${MEXICAN_PREFIX})${MEXICAN_NUMBER}`) }
+
+type Replacement = readonly [pattern: RegExp, replacement: string]
+
+const FRENCH_OVERSEAS: ReadonlySet<string> = new Set(['262', '590', '594', '596'])
+
+/**
+ * By calling code, what is dialed in place of numbers that are written as they once were, or as
+ * they are within the country; with the calling code. The first one that is assigned is meant.
+ */
+const REPLACEMENTS: ReadonlyMap<string, readonly Replacement[]> = new Map<
+  string, readonly Replacement[]
+>([
+  // The plan of ARCEP gives these to departments overseas, which have calling codes of their own.
+  ['33', [
+    [/^(?:26[29]|69[23]|639)\d{6}$/, '262$&'], [/^(?:590|69[01])\d{6}$/, '590$&'],
+    [/^[56]94\d{6}$/, '594$&'], [/^(?:596|69[67])\d{6}$/, '596$&'],
+  ]],
+  // Northern Ireland, as it is dialed in Ireland.
+  ['353', [[/^48(\d{8})$/, '4428$1']]],
+  // The zero of a landline is a part of it; mobile numbers begin with 3.
+  ['39', [[/^(?:39)?([124-9]\d{6,9})$/, '390$1']]],
+  // Argentina has a 9 for mobile numbers called from abroad, and 15 within the country.
+  ['54', [[/^9(?=\d{12}$)(\d{2,4})15(\d+)$/, '549$1$2']]],
+  // Every mobile number of Brazil has a ninth digit since 2016.
+  ['55', [[/^([1-9]\d)([6-9]\d{7})$/, '55$19$2']]],
+  // Landlines of Colombia since 2021.
+  ['57', [[/^[124-8]\d{7}$/, '5760$&']]],
+  // Mobile numbers of Viet Nam since 2018, Hanoi since 2017.
+  ['84', [
+    [/^120(?=\d{7}$)/, '8470'], [/^121(?=\d{7}$)/, '8479'], [/^12([268])(?=\d{7}$)/, '847$1'],
+    [/^12([345])(?=\d{7}$)/, '848$1'], [/^127(?=\d{7}$)/, '8481'], [/^129(?=\d{7}$)/, '8482'],
+    [/^16([2-9])(?=\d{7}$)/, '843$1'], [/^18([68])(?=\d{7}$)/, '845$1'],
+    [/^199(?=\d{7}$)/, '8459'], [/^4\d{8}$/, '842$&'],
+  ]],
+  // Cote d'Ivoire since 2021, by operator; Benin since 2024.
+  ['225', [
+    [/^(?:0[1-3]|[457][0-3])\d{6}$/, '22501$&'], [/^[04-9][4-6]\d{6}$/, '22505$&'],
+    [/^[04-9][7-9]\d{6}$/, '22507$&'],
+  ]],
+  ['229', [[/^[2-9]\d{7}$/, '22901$&']]],
+])
+/** Where Google's library takes what is replaced for assigned. */
+const ALWAYS_REPLACED: ReadonlySet<string> = new Set(['33', '353'])
+
+/** The number that is meant by one that is not assigned, or itself. */
+function asMeant (dialed: Dialed): Dialed {
+  if (typeof dialed !== 'object') return dialed
+  const { callingCode: { digits }, national } = dialed
+  const rule = REPLACEMENTS.get(digits)?.find(([pattern]) => pattern.test(national))
+  if (rule === undefined || (!ALWAYS_REPLACED.has(digits) && isAssigned(dialed))) return dialed
+  const meant = readInternational(national.replace(...rule), 0)
+  return isAssigned(meant) ? meant : dialed
+}
 
 function readDialed (typed: string, plan: Plan): Dialed {
   const former = FORMER_PREFIXES.get(plan.country)

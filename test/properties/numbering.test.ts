@@ -218,6 +218,12 @@ function hasLostPlus (text: string, theirs: PhoneNumber): boolean {
 }
 
 /**
+ * Northern Ireland as it is dialed in Ireland, Martinique and Mayotte as in France: for the library
+ * they are landlines of these.
+ */
+const OF_NEIGHBORS = /^\+(?:35348\d{8}|33(?:596|269)\d{6})$/
+
+/**
  * How our reading differs from the library's where it must not: an assigned number is the same for
  * both. We may refuse a cell with two readings, and read one that is no assigned number for the
  * library.
@@ -226,7 +232,8 @@ function canonicalDifference (input: WrittenInput, ours: Canonical): string | un
   const theirs = readByLibrary(input)
   // After 00 the library sees a carrier where a list means its own country: 0055 in Brazil.
   const isPrefixed = input.text.replaceAll(/\D/g, '').startsWith('00')
-  const isAssigned = theirs?.isValid() === true && !isPrefixed && !hasLostPlus(input.text, theirs)
+  const isAssigned = theirs?.isValid() === true && !isPrefixed &&
+    !hasLostPlus(input.text, theirs) && !OF_NEIGHBORS.test(theirs.number)
   const ok = isAssigned
     ? ours.ok ? ours.canonical === theirs.number : REFUSED.has(ours.reason)
     : !ours.ok || ours.canonical === theirs?.number ||
