@@ -39,7 +39,7 @@ export function parsePhone (input: string, country: string | undefined): SplitNu
   if (written === undefined) return undefined
   const { digits, firstGroup } = written
   const plan = country ? planOfCountry(country) : undefined
-  const number = readDigits(digits, plan)
+  const number = asMeant(readDigits(digits, plan), digits, plan)
   if (number === undefined || number === 'ambiguous') return undefined
   if (withoutInnerPrefix(number) !== undefined) return undefined
   if (unlabeled === undefined && !isAssigned(number)) return undefined
@@ -459,7 +459,8 @@ function readNumeric (text: string | undefined, plan: Plan | undefined): Reading
     readings.push(before)
   }
   const [first] = readings
-  return asReading(readings.length === 1 ? first : onlyAssigned(readings) ?? first, number, plan)
+  const read = readings.length === 1 ? first : onlyAssigned(readings) ?? first
+  return asReading(asMeant(read, digitsIn(number), plan), number, plan)
 }
 
 function asReading (dialed: Dialed, text: string, plan: Plan | undefined): Reading {
@@ -743,19 +744,7 @@ const COMMON_PREFIXES = ['00', '011', '0011'] as const
  * a stranger. The result parses to itself.
  */
 function readDigits (digits: string, plan: Plan | undefined): Dialed {
-  if (digits[0] === '+') return asMeant(readInternationally(digits))
-  const written = plan && stable(readDialed(digits, plan))
-  const meant = asMeant(written)
-  // `24762889` in Italy: a landline without its zero, or a number of Ascension without its plus.
-  const number = meant === written ? meant : onlyAssigned([meant, readInternational(digits, 0)])
-  if (plan === undefined || !FRENCH_OVERSEAS.has(plan.callingCode)) return number
-  if (typeof number !== 'object' || typeOfNumber(number) !== undefined) return number
-  // All of France has one national form; only from abroad its parts have codes of their own.
-  const inFrance = readInternational(`33${number.national}`, 0)
-  return isAssigned(inFrance) ? inFrance : number
-}
-
-function readInternationally (digits: string): Dialed {
+  if (digits[0] !== '+') return plan && stable(readDialed(digits, plan))
   if (digits[1] === '0') {
     // No calling code starts with 0: a plus before an international prefix is one too many.
     return onlyAssigned(COMMON_PREFIXES.map(prefix => afterPrefix(digits.slice(1), prefix)))
@@ -843,14 +832,24 @@ const REPLACEMENTS: ReadonlyMap<string, readonly Replacement[]> = new Map<
 /** Where Google's library takes what is replaced for assigned. */
 const ALWAYS_REPLACED: ReadonlySet<string> = new Set(['33', '353'])
 
-/** The number that is meant by one that is not assigned, or itself. */
-function asMeant (dialed: Dialed): Dialed {
-  if (typeof dialed !== 'object') return dialed
-  const { callingCode: { digits }, national } = dialed
-  const rule = REPLACEMENTS.get(digits)?.find(([pattern]) => pattern.test(national))
-  if (rule === undefined || (!ALWAYS_REPLACED.has(digits) && isAssigned(dialed))) return dialed
-  const meant = readInternational(national.replace(...rule), 0)
-  return isAssigned(meant) ? meant : dialed
+/**
+ * The number that is meant by these digits if what was read is not assigned, or `ambiguous` if it
+ * may be one of another country that has lost its plus: `24762889` in Italy. Else what was read.
+ */
+function asMeant (read: Dialed, digits: string, plan: Plan | undefined): Dialed {
+  if (typeof read !== 'object') return read
+  const { callingCode: { digits: code }, national } = read
+  const rules = REPLACEMENTS.get(code)
+  // All of France has one national form; only from abroad its parts have codes of their own.
+  const isInFrance = FRENCH_OVERSEAS.has(code) && code === plan?.callingCode && digits[0] !== '+'
+  if (rules === undefined && !isInFrance) return read
+  if (!ALWAYS_REPLACED.has(code) && typeOfNumber(read) !== undefined) return read
+  const rule = rules?.find(([pattern]) => pattern.test(national))
+  const text = rule === undefined ? `33${national}` : national.replace(...rule)
+  const meant = rule === undefined && !isInFrance ? undefined : readInternational(text, 0)
+  if (!isAssigned(meant)) return read
+  if (isInFrance) return asMeant(meant, `+${text}`, plan)
+  return digits[0] === '+' ? meant : onlyAssigned([meant, readInternational(digits, 0)])
 }
 
 function readDialed (typed: string, plan: Plan): Dialed {
