@@ -281,6 +281,14 @@ const OTHER_TYPES = [
   'VOICEMAIL',
 ] as const satisfies readonly AssignedType[]
 
+/**
+ * Area codes that NANPA has put into service and the data of the library lacks: overlays of 440 in
+ * Ohio, 713 in Texas, 716 in New York, 313 in Michigan and 309 in Illinois.
+ */
+const ADDED_RANGES: ReadonlyMap<string, string> = new Map([
+  ['US', '(?:436|621|624|679|861)[2-9]\\d{6}'],
+])
+
 /** Compiles the plan of a country, or of a calling code without a country. */
 function compilePlan (countryOrCallingCode: string): Plan {
   const metadata = new Metadata()
@@ -290,10 +298,11 @@ function compilePlan (countryOrCallingCode: string): Plan {
   const lengths = plan.possibleLengths()
   const prefix = plan.nationalPrefixForParsing()
   const mobile = typeRule(plan, 'MOBILE')
+  const added = ADDED_RANGES.get(countryOrCallingCode)
   return {
     country: isKnownCountry(countryOrCallingCode) ? countryOrCallingCode : undefined,
     callingCode: plan.callingCode(),
-    pattern: fullPattern(plan.nationalNumberPattern()),
+    pattern: fullPattern(plan.nationalNumberPattern(), added),
     lengths: packLengths(lengths),
     maxLength: Math.max(...lengths),
     leadingDigits: startPattern(plan.leadingDigits()),
@@ -305,7 +314,7 @@ function compilePlan (countryOrCallingCode: string): Plan {
       : undefined,
     internationalPrefix: startPattern(plan.IDDPrefix()),
     hasZeroNumbers: /(?:^|[|(:])(?:0|\[[^\]]*0)/.test(plan.nationalNumberPattern()),
-    fixedLine: typeRule(plan, 'FIXED_LINE'),
+    fixedLine: typeRule(plan, 'FIXED_LINE', added),
     mobile,
     maxMobileLength: mobile === undefined ? Infinity : BITS - 1 - Math.clz32(mobile.lengths),
     otherTypes: OTHER_TYPES.map(type => typeRule(plan, type)).filter(rule => rule !== undefined),
@@ -313,19 +322,19 @@ function compilePlan (countryOrCallingCode: string): Plan {
   }
 }
 
-function typeRule (plan: LibraryPlan, type: AssignedType): TypeRule | undefined {
+function typeRule (plan: LibraryPlan, type: AssignedType, added?: string): TypeRule | undefined {
   const definition = plan.type(type)
   if (definition === undefined || !definition.pattern()) return undefined
   const lengths = packLengths(definition.possibleLengths())
-  return { type, lengths, pattern: fullPattern(definition.pattern()) }
+  return { type, lengths, pattern: fullPattern(definition.pattern(), added) }
 }
 
 function packLengths (digits: readonly number[]): Lengths {
   return digits.reduce((lengths, length) => lengths | 1 << length, 0)
 }
 
-function fullPattern (pattern: string): RegExp {
-  return new RegExp(`^(?:${pattern})$`)
+function fullPattern (pattern: string, added?: string): RegExp {
+  return new RegExp(`^(?:${added === undefined ? pattern : `${pattern}|${added}`})$`)
 }
 
 function startPattern (pattern: string | 0 | undefined): RegExp | undefined {

@@ -22,6 +22,10 @@ describe('the verdict of a phone number', () => {
     ['+4915112345678', { numbering_plan: 'passed', carrier_range: 'caution' }],
     ['+84912345678', { numbering_plan: 'passed', carrier_range: 'passed' }],
     ['+15000000000', { numbering_plan: 'failed' }],
+    // Area codes in service that the library lacks.
+    ...['436', '621', '624', '679', '861'].map(area =>
+      [`+1${area}2345678`, { numbering_plan: 'passed', carrier_range: 'inconclusive' }] as const),
+    ['+16241345678', { numbering_plan: 'failed' }],
   ])('%s has the checks %o', async (e164, checks) => {
     for (const service of ['phone-validation', 'carrier-lookup'] as const) {
       expect(unpackChecks((await verdictOf(e164, service)).evidence ?? 0)).toEqual(checks)
