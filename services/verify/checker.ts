@@ -98,15 +98,13 @@ export class Checker {
       if (failure !== undefined) waitForVendor(some, results)
     }))
     await this.#askInOrder(first, unsubmitted, request, results)
-    // A second opinion that was bought as a batch is not bought once more.
-    const asked = new Set(submitted.flatMap(({ id, some }) =>
-      first.some((it) => it.id === id) ? [] : some.map(({ row }) => row)))
-    const unknown = second.length === 0
-      ? []
-      : rows.filter(({ row }) => !asked.has(row) && isUnknown(results.get(row), isLast))
-    if (unknown.length > 0) {
+    if (second.length > 0) {
+      // A second opinion that was bought as a batch is not bought once more.
+      const asked = new Set(submitted.flatMap(({ id, some }) =>
+        first.some((it) => it.id === id) ? [] : some.map(({ row }) => row)))
       const opinions: Results = new Map()
-      await this.#askInOrder(second, unknown, request, opinions)
+      await this.#askInOrder(second, rows.filter(({ row }) =>
+        !asked.has(row) && isUnknown(results.get(row), isLast)), request, opinions)
       addOpinions(results, opinions, service)
     }
     return toResult(results, isLast)
