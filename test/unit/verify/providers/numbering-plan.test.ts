@@ -16,7 +16,7 @@ const verdictOf = async (e164: string, service?: ServiceSlug) =>
   (await check([e164], service))[0]!.verdict
 
 describe('the verdict of a phone number', () => {
-  it.each([
+  it.each<readonly [e164: string, checks: object]>([
     ['+4930901820', { numbering_plan: 'passed' }],
     ['+12127365000', { numbering_plan: 'passed', carrier_range: 'inconclusive' }],
     ['+4915112345678', { numbering_plan: 'passed', carrier_range: 'caution' }],
