@@ -43,7 +43,7 @@ export type LockedWallet = {
  * A job that is open in Redis. `settled`: its last movement was made; `ended`: all its rows were
  * counted as well; `gone`: its record is lost.
  */
-export type JobInRedis = {
+type JobInRedis = {
   readonly job: string
   readonly sinceMs: number
   readonly state: 'running' | 'settled' | 'ended' | 'gone'
