@@ -63,6 +63,13 @@ const MAX_ADDRESS_BYTES = 254
 const ASCII_ONLY = /^[ -~]*$/
 /** Invisible characters can make two different addresses look the same, so they are rejected. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u
+/**
+ * What copying from web pages leaves around a text; an override of its direction is not among them,
+ * as it makes a text look like another one.
+ */
+const AROUND_CHARACTERS = String.raw`[\s\u00ad\u200b-\u200f\u2060\ufeff]`
+const AROUND = new RegExp(
+  `^${AROUND_CHARACTERS}+|(?<!${AROUND_CHARACTERS})${AROUND_CHARACTERS}+$`, 'g')
 const OTHER_SPACE = /[\p{Z}--[ ]]/v
 /** RFC 6068; its header fields follow a question mark. */
 const MAILTO = /^mailto:([^?]*)/i
@@ -103,7 +110,7 @@ const DOMAIN_LITERAL = /^\[(?:(\d[\d.]+)|IPv6:([\da-f:.]+))\]$/i
  * unnecessary quotes. Never throws; a canonical form maps to itself.
  */
 export function canonicalEmail (input: string): Canonical {
-  const trimmed = inAscii(input.trim())
+  const trimmed = inAscii(ASCII_ONLY.test(input) ? input.trim() : input.replace(AROUND, ''))
   const text = withoutScheme(withoutEnclosure(trimmed).replace(BRACKETED, '$1<$2>'))
   const inputReason = inputFault(trimmed) ?? inputFault(text)
   if (inputReason !== undefined) return invalid(inputReason)

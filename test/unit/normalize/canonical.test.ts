@@ -94,6 +94,7 @@ describe('an e-mail address', () => {
     ['jane@ex\u0430mple.com', 'jane@xn--exmple-4nf.com'],
     ['info@\uff47mail.com', 'info@gmail.com'],
     ['\uff4a\uff41\uff4e\uff45\uff20\uff58.org\uff0c', 'jane@x.org'],
+    ['jane@x.org\u200b', 'jane@x.org'], ['\u200e jane@x.org \u00ad\u200f', 'jane@x.org'],
     ['o\u2019brien@x.org', "o'brien@x.org"],
     ['\u2018jane\u2011lou@x.org\u2019', 'jane-lou@x.org'],
     ['m\u00fcller@gmail.com', 'm\u00fcller@gmail.com'],
@@ -141,7 +142,7 @@ describe('an e-mail address', () => {
 
   const long = (letter: string) => letter.repeat(62)
   it.each(Object.entries({
-    empty: ['', ' \t', 'mailto:', '\u00a0\u3000', '\ufeff'],
+    empty: ['', ' \t', 'mailto:', '\u00a0\u3000', '\ufeff', '\u200b \u200e'],
     too_long_input: [`${'a'.repeat(316)}@x.org`],
     control_character: [
       'jane\u0000@x.org', 'jane@x.org\nbcc: joe@x.org', 'mailto:jane%00@x.org', '\u009b1',
