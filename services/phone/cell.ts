@@ -795,7 +795,7 @@ const FRENCH_OVERSEAS: ReadonlySet<string> = new Set(['262', '590', '594', '596'
 
 /**
  * By calling code, what is dialed in place of numbers that are written as they once were, or as
- * they are within the country; with the calling code. The first one that is assigned is meant.
+ * they are within the country; with the calling code. The first pattern that matches counts.
  */
 const REPLACEMENTS: ReadonlyMap<string, readonly Replacement[]> = new Map<
   string, readonly Replacement[]
