@@ -1,6 +1,6 @@
 // Reads Excel workbooks (.xlsx, ECMA-376) as streams, with bounds on what they inflate to.
 import { StringDecoder } from 'node:string_decoder'
-import { format, isDateFormat } from 'numfmt'
+import { format, isDateFormat, isValidFormat } from 'numfmt'
 import sax from 'sax'
 import { fromBufferPromise, type Entry, type ZipFile } from 'yauzl'
 import { csvCell, foldedName, UnreadableFile } from './csv-format.ts'
@@ -38,7 +38,12 @@ const MAX_CELL_CHARACTERS = 32_767
 const MAX_ROWS = 1_048_576
 const MAX_SHEET_COLUMNS = 16_384
 const MAX_STYLES = 65_536
+/** Excel allows 250. */
+const MAX_FORMATS = 1_000
 const MAX_FORMAT_CHARACTERS = 255
+/** Of the list of sheets and of its relations, each; and of the styles. */
+const MAX_LIST_BYTES = 2 * 1_024 * 1_024
+const MAX_STYLES_BYTES = 16 * 1_024 * 1_024
 const MAX_DEPTH = 32
 const MAX_ATTRIBUTES = 64
 const SLICE_BYTES = 32_768
@@ -75,7 +80,8 @@ export async function readWorkbook (
   const chosen = chooseSheet(sheets, options.sheet)
   const shared = parts.sizeOf(SHARED_STRINGS)
   const body = parts.sizeOf(chosen.path)
-  options.reserve?.(2 * Math.min(shared, MAX_SHARED_CHARACTERS) + body)
+  options.reserve?.(
+    2 * (Math.min(shared, MAX_SHARED_CHARACTERS) + parts.sizeOf(STYLES)) + body)
   const formats = await readFormats(parts)
   const strings = await readSharedStrings(parts)
   await readRows(parts, chosen.path, {
@@ -276,11 +282,15 @@ type Sheet = { readonly name: string, readonly path: string, readonly isHidden: 
 async function readSheetList (
   parts: WorkbookParts
 ): Promise<{ readonly sheets: readonly Sheet[], readonly isFrom1904: boolean }> {
+  for (const path of [RELATIONS, WORKBOOK]) {
+    if (parts.sizeOf(path) > MAX_LIST_BYTES) throw tooLarge('its list of sheets is')
+  }
   const paths = new Map<string, string>()
   await readXml(parts, RELATIONS, {
     open: ({ name, attributes: { Id = '', Type = '', Target = '' } }) => {
       if (name !== 'Relationship' || !Type.endsWith('/worksheet')) return
       paths.set(Id, Target.startsWith('/') ? Target.slice(1) : `xl/${Target}`)
+      if (paths.size > MAX_PARTS) throw tooLarge(`it has more than ${counted(MAX_PARTS)} sheets`)
     },
   })
   const sheets: Sheet[] = []
@@ -292,7 +302,9 @@ async function readSheetList (
       const [, id = ''] = Object.entries(attributes).find(([key]) => key.endsWith(':id')) ?? []
       const path = paths.get(id)
       const isHidden = (attributes['state'] ?? 'visible') !== 'visible'
-      if (path !== undefined) sheets.push({ name: attributes['name'] ?? '', path, isHidden })
+      if (path === undefined) return
+      sheets.push({ name: attributes['name'] ?? '', path, isHidden })
+      if (sheets.length > MAX_PARTS) throw tooLarge(`it has more than ${counted(MAX_PARTS)} sheets`)
     },
   })
   return { sheets, isFrom1904 }
@@ -323,8 +335,17 @@ const BUILT_IN_FORMATS: ReadonlyMap<number, string> = new Map([
   [47, 'mm:ss.0'], [48, '##0.0E+0'], [49, '@'],
 ])
 
+/** What a format does to numbers, found once: a sheet may use it for millions of cells. */
+type NumberFormat = {
+  readonly pattern: string
+  /** Whether it would shorten or group a number, as of an amount. */
+  readonly shortens: boolean
+  readonly isDate: boolean
+}
+
 /** The number format of each style of cells; undefined for the general one. */
-async function readFormats (parts: WorkbookParts): Promise<readonly (string | undefined)[]> {
+async function readFormats (parts: WorkbookParts): Promise<readonly (NumberFormat | undefined)[]> {
+  if (parts.sizeOf(STYLES) > MAX_STYLES_BYTES) throw tooLarge('its styles are')
   const named = new Map<number, string>()
   const ids: number[] = []
   let isInCells = false
@@ -340,8 +361,26 @@ async function readFormats (parts: WorkbookParts): Promise<readonly (string | un
       if (name === 'cellXfs') isInCells = false
     },
   })
-  const patterns = ids.map(id => named.get(id) ?? BUILT_IN_FORMATS.get(id))
-  return patterns.map(pattern => pattern === undefined || isGeneral(pattern) ? undefined : pattern)
+  const formats = new Map<string, NumberFormat | undefined>()
+  return ids.map(id => {
+    const pattern = named.get(id) ?? BUILT_IN_FORMATS.get(id) ?? ''
+    if (!formats.has(pattern)) formats.set(pattern, describeFormat(pattern))
+    if (formats.size > MAX_FORMATS) {
+      throw tooLarge(`it has more than ${counted(MAX_FORMATS)} number formats`)
+    }
+    return formats.get(pattern)
+  })
+}
+
+/** Undefined for the general format, and for one that is none. */
+function describeFormat (pattern: string): NumberFormat | undefined {
+  if (isGeneral(pattern) || !isValidFormat(pattern)) return undefined
+  const [positive = ''] = pattern.split(';')
+  // Without colors, spaces of the width of a character, and padding.
+  const plain = positive.replaceAll(/\[[^[\]]*\]|[_*\\].|[\s"()-]/g, '')
+  return {
+    pattern, shortens: AMOUNT.test(plain) && SHORTENS.test(plain), isDate: isDateFormat(pattern),
+  }
 }
 
 const isGeneral = (pattern: string) =>
@@ -411,7 +450,7 @@ async function readSharedStrings (parts: WorkbookParts): Promise<readonly string
 
 type CellFacts = {
   readonly strings: readonly string[]
-  readonly formats: readonly (string | undefined)[]
+  readonly formats: readonly (NumberFormat | undefined)[]
   /** Whether dates count from 1904 instead of 1900. */
   readonly isFrom1904: boolean
   readonly maxRows: number
@@ -472,7 +511,8 @@ function parseColumn (name = ''): number | undefined {
 }
 
 function shownText (
-  value: string, kind: string, pattern: string | undefined, { strings, isFrom1904 }: CellFacts
+  value: string, kind: string, numberFormat: NumberFormat | undefined,
+  { strings, isFrom1904 }: CellFacts
 ): string {
   switch (kind) {
     case 's': {
@@ -482,7 +522,7 @@ function shownText (
     }
     case 'b': return isTrue(value) ? 'TRUE' : value === '' ? '' : 'FALSE'
     case 'd': return value.replace(/T00:00(?::00(?:\.0+)?)?Z?$/, '')
-    case 'n': return numberText(value.trim(), pattern, isFrom1904)
+    case 'n': return numberText(value.trim(), numberFormat, isFrom1904)
     default: return unescaped(value)
   }
 }
@@ -496,19 +536,16 @@ const DAYS_BEFORE_1904 = 1_462
 
 /** A number as its format shows it. */
 function numberText (
-  value: string, pattern: string | undefined, isFrom1904: boolean
+  value: string, numberFormat: NumberFormat | undefined, isFrom1904: boolean
 ): string {
   const number = Number(value)
   if (value === '' || !Number.isFinite(number)) return value
-  if (pattern === undefined) return formatDigits(number)
-  const [positive = ''] = pattern.split(';')
-  // Without colors, spaces of the width of a character, and padding.
-  const plain = positive.replaceAll(/\[[^\]]*\]|[_*\\].|[\s"()-]/g, '')
+  if (numberFormat === undefined) return formatDigits(number)
+  const { pattern, shortens, isDate } = numberFormat
   const isLong = Number.isInteger(number) && Math.abs(number) >= MIN_LONG
-  if (isLong && AMOUNT.test(plain) && SHORTENS.test(plain)) return formatDigits(number)
+  if (isLong && shortens) return formatDigits(number)
   try {
-    const isDate = isFrom1904 && isDateFormat(pattern)
-    const shown = format(pattern, isDate ? number + DAYS_BEFORE_1904 : number).trim()
+    const shown = format(pattern, isDate && isFrom1904 ? number + DAYS_BEFORE_1904 : number).trim()
     return shown.startsWith('###') ? formatDigits(number) : shown
   } catch {
     return formatDigits(number)

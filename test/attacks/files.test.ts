@@ -5,6 +5,7 @@ import { usageOf } from '../bench/usage.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { startEnvironment } from '../support/stacks/environment.ts'
 import { lowestCost } from '../support/lowest-cost.ts'
+import { workbookOf } from '../support/workbooks.ts'
 
 /** What a service may take, by the alert on its memory. */
 const MAX_PEAK_MB = 700
@@ -79,6 +80,23 @@ describe('a file costs what an honest one of its bytes does', () => {
     expect(pidOfIngest()).toBe(pid)
     expect(usageOf(pid).peakMb).toBeLessThan(MAX_PEAK_MB)
   })
+})
+
+it('previews of sheets with cells in the last column take little memory', async () => {
+  const far = '<row><c r="XFD1"><v>1</v></c></row>'.repeat(1_000)
+  const workbook = workbookOf({ rows: `<row><c r="A1"><v>1</v></c></row>${far}` })
+  const answers = await Promise.all(Array.from({ length: 8 }, async () =>
+    await fetch(`${environment.baseUrl}/file-previews`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${environment.keys.test}`,
+        'content-type': 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+      },
+      body: new Uint8Array(workbook),
+    })))
+  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+  expect(pidOfIngest()).toBe(pid)
+  expect(usageOf(pid).peakMb).toBeLessThan(MAX_PEAK_MB)
 })
 
 describe('results as JSON', () => {

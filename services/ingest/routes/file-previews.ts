@@ -184,7 +184,8 @@ class FirstLines {
       throw tooManyColumns(cells.length, this.#names.at(line))
     }
     for (let row = 0; row < Math.min(blankRows, PREVIEW_ROWS); row++) this.#lines.push([])
-    return this.#lines.push(cells) <= PREVIEW_ROWS
+    // Cells beyond the first line are in no column, and may be very many.
+    return this.#lines.push(cells.slice(0, this.#lines[0]?.length)) <= PREVIEW_ROWS
   }
 
   /** @throws ApiException if there is no line. */

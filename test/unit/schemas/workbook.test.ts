@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import { checkReadable } from '../../../schemas/files/csv-format.ts'
 import { readWorkbook, type SheetRow } from '../../../schemas/files/workbook.ts'
@@ -30,6 +32,27 @@ async function shown (value: string, pattern: string, properties = ''): Promise<
   })
   return text
 }
+
+/** The parts of a workbook with so many formats, of long texts, from a number on. */
+function withFormats (from: number, count: number) {
+  const ids = Array.from({ length: count }, (_, at) => 200 + at)
+  const formats = ids.map((id, at) => `<numFmt numFmtId="${id}" formatCode="&quot;${from + at}` +
+    `&quot;${'\\a'.repeat(100)}0"/>`)
+  return { formats: formats.join(''), styles: ids, rows: '<row><c s="0"><v>1</v></c></row>' }
+}
+
+it('the formats of workbooks do not stay in memory', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const heapMb = () => {
+    collect()
+    return process.memoryUsage().heapUsed / MIB
+  }
+  await read(workbookOf(withFormats(0, 900)))
+  const before = heapMb()
+  for (let file = 1; file < 9; file++) await read(workbookOf(withFormats(file * 900, 900)))
+  expect(heapMb() - before).toBeLessThan(25)
+})
 
 describe('a workbook', () => {
   it('of openpyxl has the cells of its first visible sheet as a person sees them', async () => {
@@ -147,6 +170,16 @@ describe('a file that is no workbook within the limits', () => {
     ['many attributes', workbookOf({
       rows: `<row ${Array.from({ length: 70 }, (_, at) => `a${at}="1"`).join(' ')}/>`,
     }), /damaged/],
+    ['2,001 sheets', workbookOf({
+      more: { 'xl/workbook.xml': `<workbook>${'<sheet r:id="rId1"/>'.repeat(2_001)}</workbook>` },
+    }), /too large: it has more than 2,000 sheets/],
+    ['a long list of sheets', workbookOf({
+      more: { 'xl/workbook.xml': `<workbook>${' '.repeat(2 * MIB)}</workbook>` },
+    }), /too large: its list of sheets is/],
+    ['long styles', workbookOf({
+      more: { 'xl/styles.xml': `<styleSheet>${' '.repeat(16 * MIB)}</styleSheet>` },
+    }), /too large: its styles are/],
+    ['1,001 formats', workbookOf(withFormats(0, 1_001)), /more than 1,000 number formats/],
     ['a long cell', workbookOf({ rows: rowOf(1, MANY) }), /too large: a cell has more than 32,767/],
     ['a bomb', workbookOf({ rows: `<!-- ${'\n'.repeat(40 * MIB)} -->` }), /too large: it inflates/],
     ['a bomb of shared texts', workbookOf({ strings: '<si><t>a</t></si>'.repeat(2_000_001) }),
