@@ -159,7 +159,7 @@ function createFindListedDomains (domains: MailDomains, lists: ContactLists): Fi
     const kinds = new Map<string, string>()
     const asked = names.filter(name => !isReserved(name))
     await withTimeout(Promise.all(asked.map(async name => {
-      kinds.set(name, await domains.find(name))
+      kinds.set(name, await domains.find(name, tenant))
     })), LISTED_DOMAINS_WITHIN_MS)
     const exchanges = asked.map(name => unmaskExchange(domains.facts(name).exchange ?? '', name))
     const actions = await lists.findMailServers(orgId, exchanges) ?? []

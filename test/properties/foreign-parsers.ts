@@ -400,7 +400,7 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
         lists: () => builtInLists,
         isReachable: () => true,
       })
-      return await domains.hosts('example.com')
+      return await domains.hosts('example.com', 'a')
     },
     shapes: {
       'many hosts': size =>
@@ -428,7 +428,7 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       const policies = new SenderPolicies(
         async () => ({ kind: 'found', records }),
         { isAvailable: async () => true, keepMs: 9, keepNegativeMs: 9, maxDomains: 9 })
-      await policies.find(['x.org'])
+      await policies.find(['x.org'], 'a')
       return policies.known('x.org')
     },
     shapes: {

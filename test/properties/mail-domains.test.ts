@@ -219,13 +219,13 @@ describe('a mail domain', () => {
     server.questions.length = 0
     await verdicts(['b@gone.org', 'a@plain.org'], { domains: other })
     expect(questions()).toEqual(['MX gone.org', 'NS .'])
-    expect(await other.hosts('plain.org'))
+    expect(await other.hosts('plain.org', 'a'))
       .toEqual([{ name: 'mx1.net-a.org', addresses: [expect.any(String)] }])
     expect(stored.get('plain.org')?.text).toBe('accepts mx1.net-a.org')
     // What is no result does not count, nor one of a release that stored no exchange.
     for (const text of ['anything', '', 'disposable']) {
       stored.set('plain.org', { text, endsAtMs: Infinity })
-      expect(await domainsOf({ shared }).find('plain.org')).toBe('accepts')
+      expect(await domainsOf({ shared }).find('plain.org', 'a')).toBe('accepts')
     }
   })
 
@@ -259,10 +259,37 @@ describe('a mail domain', () => {
   it('is queried with a limited number of queries at a time', async () => {
     const dns = createDns({ servers: [server.address], timeoutMs: 100, concurrency: 1 })
     let asked: readonly string[] = []
-    const first = dns.mailExchanges('silent.org').then(() => { asked = questions() })
-    await Promise.all([first, dns.mailExchanges('plain.org')])
+    const first = dns.mailExchanges('silent.org', 'a').then(() => { asked = questions() })
+    await Promise.all([first, dns.mailExchanges('plain.org', 'a')])
     expect(new Set(asked)).toEqual(new Set(['MX silent.org']))
     expect(questions()).toContain('MX plain.org')
+  })
+
+  it('waits for no query of another tenant, however many name servers are silent', async () => {
+    const domains = domainsOf({ timeoutMs: 60_000, concurrency: 4 })
+    const names = Array.from({ length: 20 }, (_, at) => `silent${at}.org`)
+    for (const name of names) server.zones.set(name, { fault: 'silent' })
+    const late: string[] = []
+    for (const name of [...names, 'plain.org']) {
+      domains.find(name, 'a').then(() => { late.push(name) }, () => {})
+    }
+    expect(await Promise.all(['plain.org', 'two.org', 'gone.org', 'host-only.org', 'null.org']
+      .map(name => domains.find(name, 'b'))))
+      .toEqual(['accepts', 'accepts', 'missing', 'implicit', 'refuses'])
+    expect(late).toEqual([])
+  })
+
+  it('is not asked for by a query that waited until nobody needs it', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    onTestFinished(() => { vi.useRealTimers() })
+    const dns = createDns({ servers: [server.address], timeoutMs: 100, concurrency: 1 })
+    const answers = ['silent.org', 'plain.org'].map(name => dns.mailExchanges(name, 'a'))
+    await turn()
+    vi.advanceTimersByTime(10_001)
+    answers.push(dns.mailExchanges('two.org', 'a'))
+    const kinds = (await Promise.all(answers)).map(({ kind }) => kind)
+    expect(kinds).toEqual(['fault', 'fault', 'found'])
+    expect(new Set(questions())).toEqual(new Set(['MX silent.org', 'MX two.org']))
   })
 
   it('are unknown when no resolver answers', async () => {

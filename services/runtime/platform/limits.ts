@@ -146,17 +146,16 @@ export class FairQueue<T> {
     else queue.push(item)
   }
 
-  /** The item that `take` would return. */
-  peek (): T | undefined {
-    return this.#queues.get(this.#shares.next(this.#queues.keys()) ?? '')?.[0]
+  /** The first item of the allowed name with the least use; by default all are allowed. */
+  peek (isAllowed?: (name: string) => boolean): T | undefined {
+    return this.#next(isAllowed)?.queue[0]
   }
 
-  /** Removes the first item of the allowed name with the least use; by default all are allowed. */
+  /** Removes the item that `peek` returns. */
   take (
-    isAllowed: (name: string) => boolean = () => true
+    isAllowed?: (name: string) => boolean
   ): { readonly name: string, readonly item: T } | undefined {
-    const name = this.#shares.next([...this.#queues.keys()].filter(isAllowed))
-    const queue = this.#queues.get(name ?? '')
+    const { name, queue } = this.#next(isAllowed) ?? {}
     const item = queue?.shift()
     if (name === undefined || queue === undefined || item === undefined) return undefined
     // Moves the name behind those with the same use.
@@ -188,6 +187,12 @@ export class FairQueue<T> {
   isEmpty (): boolean {
     return this.#queues.size === 0
   }
+
+  #next (isAllowed: (name: string) => boolean = () => true) {
+    const name = this.#shares.next([...this.#queues.keys()].filter(isAllowed))
+    const queue = name === undefined ? undefined : this.#queues.get(name)
+    return name === undefined || queue === undefined ? undefined : { name, queue }
+  }
 }
 
 /** Whom an action is for, and its cost in any unit. */
@@ -198,17 +203,23 @@ export type FairSlotsOptions = {
   readonly capacity: number
   /** The cost by which a name that was idle goes before busy ones. */
   readonly maxCredit: number
+  /** A name with so much in progress starts no further action; no limit if left out. */
+  readonly maxPerName?: number | undefined
 }
 
 /** Limits the total cost of concurrent actions, and shares the capacity fairly between names. */
 export class FairSlots {
   readonly #capacity: number
+  readonly #maxPerName: number
   readonly #shares: FairShares
   readonly #waiting: FairQueue<{ readonly cost: number, readonly start: () => void }>
+  /** The cost of the actions in progress. */
+  readonly #usedByName = new Map<string, number>()
   #used = 0
 
-  constructor ({ capacity, maxCredit }: FairSlotsOptions) {
+  constructor ({ capacity, maxCredit, maxPerName = Infinity }: FairSlotsOptions) {
     this.#capacity = capacity
+    this.#maxPerName = maxPerName
     this.#shares = new FairShares(maxCredit)
     this.#waiting = new FairQueue(this.#shares)
   }
@@ -239,17 +250,27 @@ export class FairSlots {
     try {
       return await action()
     } finally {
-      this.#used -= cost
+      this.#addUse(name, -cost)
       this.#startNext()
     }
   }
 
+  #addUse (name: string, cost: number): void {
+    const ofName = (this.#usedByName.get(name) ?? 0) + cost
+    if (ofName > 0) this.#usedByName.set(name, ofName)
+    else this.#usedByName.delete(name)
+    this.#used += cost
+  }
+
   #startNext (): void {
-    for (let next = this.#waiting.peek(); next !== undefined; next = this.#waiting.peek()) {
+    const isAllowed = (name: string) => (this.#usedByName.get(name) ?? 0) < this.#maxPerName
+    for (;;) {
+      const next = this.#waiting.peek(isAllowed)
+      if (next === undefined) return
       if (this.#used > 0 && this.#used + next.cost > this.#capacity) return
-      const taken = this.#waiting.take()
+      const taken = this.#waiting.take(isAllowed)
       if (taken === undefined) return
-      this.#used += taken.item.cost
+      this.#addUse(taken.name, taken.item.cost)
       this.#shares.addUsage(taken.name, taken.item.cost)
       taken.item.start()
     }

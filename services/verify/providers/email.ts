@@ -57,18 +57,20 @@ function unlessAllowed (mail: MailDomain, domain: string, lists: EmailLists): Ma
 
 /** Queries each domain once. Reserved domains must not appear in queries. */
 async function findAll (
-  domains: MailDomains, rows: readonly ProviderRow[], { deadlineMs, signal }: ProviderRequest
+  domains: MailDomains,
+  rows: readonly ProviderRow[],
+  { deadlineMs, signal, tenant = '' }: ProviderRequest
 ): Promise<ReadonlyMap<string, MailDomain>> {
   const domainsByName = new Map<string, MailDomain>()
   const queries: Promise<void>[] = []
   const names = [...new Set(rows.map(({ canonical }) => readDomain(canonical)))]
     .filter(domain => !isReserved(domain))
-  const policies = domains.findPolicies(names)
+  const policies = domains.findPolicies(names, tenant)
   for (const domain of names) {
     const kind = domains.known(domain)
     domainsByName.set(domain, kind ?? 'fault')
     if (kind !== undefined) continue
-    queries.push(domains.find(domain).then((mail) => { domainsByName.set(domain, mail) }))
+    queries.push(domains.find(domain, tenant).then((mail) => { domainsByName.set(domain, mail) }))
   }
   const work = Promise.all([...queries, policies])
   await unlessAborted(withTimeout(work, deadlineMs - RESERVE_MS - Date.now()), signal)
@@ -156,14 +158,14 @@ async function findEvidence (
 ): Promise<EmailEvidence> {
   const domain = readDomain(address)
   if (isReserved(domain)) return {}
-  const policies = domains.findPolicies([domain])
+  const policies = domains.findPolicies([domain], tenant)
   // After an abort the DNS query continues, and its answer is cached.
   const answer =
-    domains.known(domain) ?? await unlessAborted(domains.find(domain), signal) ?? 'fault'
+    domains.known(domain) ?? await unlessAborted(domains.find(domain, tenant), signal) ?? 'fault'
   const mail = unlessAllowed(answer, domain, lists)
   let probed: Probed | undefined
   if (!lists.lookUp(domain).disposable && (mail === 'accepts' || mail === 'implicit')) {
-    const hosts = await unlessAborted(domains.hosts(domain), signal)
+    const hosts = await unlessAborted(domains.hosts(domain, tenant), signal)
     probed = hosts === undefined
       ? { mailbox: 'late', retry: true }
       : await mailHosts.ask(address, { hosts, signal, tenant })

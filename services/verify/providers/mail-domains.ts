@@ -1,8 +1,7 @@
 import { isIP } from 'node:net'
 import { hash } from 'node:crypto'
-import { bulkhead, BulkheadRejectedError } from 'cockatiel'
 import { exchangeName, maskExchange } from '../../mail/owners.ts'
-import { boundedCache } from '../../runtime/platform/limits.ts'
+import { boundedCache, FairSlots } from '../../runtime/platform/limits.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
 import type { RedisClient } from '../../runtime/platform/redis.ts'
 import { createResolver, type ResolverOptions } from '../mailboxes/dns-records.ts'
@@ -27,12 +26,12 @@ export type MailDomains = {
   readonly isAvailable: () => Promise<boolean>
   /** The cached result, without a query. */
   readonly known: (domain: string) => MailDomain | undefined
-  /** Queries DNS unless the result is cached; concurrent calls share queries. Never rejects. */
-  readonly find: (domain: string) => Promise<MailDomain>
+  /** Queries DNS unless the result is cached; calls of a tenant share queries. Never rejects. */
+  readonly find: (domain: string, tenant: string) => Promise<MailDomain>
   /** The mail exchanges with a reachable address, the preferred one first. */
-  readonly hosts: (domain: string) => Promise<readonly MailHost[]>
+  readonly hosts: (domain: string, tenant: string) => Promise<readonly MailHost[]>
   /** Asks for what domains publish about their senders; resolves soon, whatever DNS does. */
-  readonly findPolicies: (domains: readonly string[]) => Promise<void>
+  readonly findPolicies: (domains: readonly string[], tenant: string) => Promise<void>
   /** What is cached of a domain beside its result, without a query. */
   readonly facts: (domain: string) => DomainFacts
 }
@@ -84,38 +83,44 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const exchanges = createCache<Found>(options)
   const hosts = createCache<DnsAnswer<string>>(options)
   const roots = createCache<DnsAnswer<string>>(options)
-  const isAvailable = async () => (await roots.get('.', dns.root)).kind === 'found'
+  const isAvailable = async () =>
+    (await roots.get('.', { tenant: OURS, send: dns.root })).kind === 'found'
   const { isReachable = isPublicAddress, shared, lists } = options
-  const reachableAddresses = (host: string) =>
-    hosts.get(host, async () => await findAddresses(dns, host, isReachable))
-  const search = async (domain: string): Promise<Found> => {
+  const findReachable = (tenant: string) => (host: string) => hosts.get(host, {
+    tenant, send: async () => await reachableAddresses(host, isReachable, async family =>
+      await dns.addresses(host, family, tenant)),
+  })
+  const search = async (domain: string, tenant: string): Promise<Found> => {
     const literal = literalAddress(domain)
-    const answer = literal === undefined ? await dns.mailExchanges(domain) : NO_RECORDS
-    if (answer.kind === 'found') {
-      return await byExchanges(answer.records, reachableAddresses, lists())
-    }
+    const answer = literal === undefined ? await dns.mailExchanges(domain, tenant) : NO_RECORDS
+    const findAddresses = findReachable(tenant)
+    if (answer.kind === 'found') return await byExchanges(answer.records, findAddresses, lists())
     if (answer.kind === 'none') {
       const host = literal ?? domain
-      return { kind: IMPLICIT[(await reachableAddresses(host)).kind], names: [host] }
+      return { kind: IMPLICIT[(await findAddresses(host)).kind], names: [host] }
     }
     return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
   }
-  const findExchanges = (domain: string) => exchanges.get(domain, async (): Promise<Found> => {
-    if (!await isAvailable()) return NO_ANSWER
-    const result = await search(domain)
-    if (!DENIALS.includes(result.kind)) return result
-    // The resolvers may have lost the DNS since they were last asked for the root zone.
-    return (await dns.root()).kind === 'found' ? result : NO_ANSWER
+  const findExchanges = (domain: string, tenant: string) => exchanges.get(domain, {
+    tenant, send: async (): Promise<Found> => {
+      if (!await isAvailable()) return NO_ANSWER
+      const result = await search(domain, tenant)
+      if (!DENIALS.includes(result.kind)) return result
+      // The resolvers may have lost the DNS since they were last asked for the root zone.
+      return (await dns.root()).kind === 'found' ? result : NO_ANSWER
+    },
   })
-  const find = (domain: string) => domains.get(domain, async () => {
-    const stored = await shared?.read(domain)
-    const earlier = stored && parseResult(stored)
-    if (earlier !== undefined) return earlier
-    const { kind, names: [first] } = await findExchanges(domain)
-    const exchange = hasExchange(kind) ? maskedExchange(first, domain) : ''
-    const ttlMs = chooseTtl(kind, options)
-    if (ttlMs > 0) await shared?.write(domain, formatResult(kind, exchange), ttlMs)
-    return { kind, ttlMs, exchange }
+  const find = (domain: string, tenant: string) => domains.get(domain, {
+    tenant, send: async () => {
+      const stored = await shared?.read(domain)
+      const earlier = stored && parseResult(stored)
+      if (earlier !== undefined) return earlier
+      const { kind, names: [first] } = await findExchanges(domain, tenant)
+      const exchange = hasExchange(kind) ? maskedExchange(first, domain) : ''
+      const ttlMs = chooseTtl(kind, options)
+      if (ttlMs > 0) await shared?.write(domain, formatResult(kind, exchange), ttlMs)
+      return { kind, ttlMs, exchange }
+    },
   })
   const policies = new SenderPolicies(dns.texts, {
     ...options, isAvailable, shared: options.sharedPolicies,
@@ -123,16 +128,16 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   return {
     isAvailable,
     known: (domain) => domains.peek(domain)?.kind,
-    find: async (domain) => (await find(domain)).kind,
-    hosts: async (domain) => {
-      const { names } = await findExchanges(domain)
-      const answers = await Promise.all(names.map(reachableAddresses))
+    find: async (domain, tenant) => (await find(domain, tenant)).kind,
+    hosts: async (domain, tenant) => {
+      const { names } = await findExchanges(domain, tenant)
+      const answers = await Promise.all(names.map(findReachable(tenant)))
       return answers.flatMap((answer, index) => answer.kind === 'found'
         ? [{ name: names[index] ?? '', addresses: answer.records }]
         : [])
     },
-    findPolicies: async (names) => {
-      await policies.find(names.filter((name) => literalAddress(name) === undefined))
+    findPolicies: async (names, tenant) => {
+      await policies.find(names.filter((name) => literalAddress(name) === undefined), tenant)
     },
     facts: (domain) => {
       const { kind, exchange } = domains.peek(domain) ?? { kind: 'fault' }
@@ -144,8 +149,10 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
 }
 
 /** IPv6 addresses only if no other one is reachable. */
-async function findAddresses (
-  dns: DnsQueries, host: string, isReachable: (address: string) => boolean
+async function reachableAddresses (
+  host: string,
+  isReachable: (address: string) => boolean,
+  find: (family: 4 | 6) => Promise<DnsAnswer<string>>
 ): Promise<DnsAnswer<string>> {
   const reachable = (answer: DnsAnswer<string>): DnsAnswer<string> => {
     if (answer.kind !== 'found') return answer
@@ -153,9 +160,9 @@ async function findAddresses (
     return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
   }
   if (isIP(host) !== 0) return reachable({ kind: 'found', records: [host] })
-  const older = reachable(await dns.addresses(host, 4))
+  const older = reachable(await find(4))
   if (older.kind === 'found' || older.kind === 'no_domain') return older
-  const newer = reachable(await dns.addresses(host, 6))
+  const newer = reachable(await find(6))
   // Some servers deny that a name exists when they are asked for IPv6 (RFC 4074, 4.2).
   return newer.kind === 'none' || newer.kind === 'no_domain' ? older : newer
 }
@@ -221,30 +228,36 @@ async function byExchanges (
   return { kind: isCertain ? 'refuses' : 'fault', names: [] }
 }
 
-/** A cache of answers by name, which shares concurrent queries and does not store faults. */
+/**
+ * A cache of answers by name, which does not store faults. Concurrent calls of a tenant share a
+ * query; those of others have their own, so that none waits behind the queries of another tenant.
+ */
 function createCache<T extends { readonly kind: AnyKind, readonly ttlMs?: number }> (
   options: MailDomainOptions
 ) {
   const { maxDomains, now } = options
   const answers = boundedCache<T>({ entries: maxDomains, now })
   const pending = new Map<string, Promise<T>>()
-  const query = async (name: string, send: () => Promise<T>) => {
+  const query = async (name: string, key: string, send: () => Promise<T>) => {
     try {
       const answer = await send()
       const { ttlMs: ttl = chooseTtl(answer.kind, options) } = answer
       if (ttl > 0) answers.set(name, answer, { ttl })
       return answer
     } finally {
-      pending.delete(name)
+      pending.delete(key)
     }
   }
   return {
     peek: (name: string) => answers.get(name),
-    get: async (name: string, send: () => Promise<T>): Promise<T> => {
+    get: async (
+      name: string, { tenant, send }: { readonly tenant: string, readonly send: () => Promise<T> }
+    ): Promise<T> => {
       const answer = answers.get(name)
       if (answer !== undefined) return answer
-      const running = pending.get(name) ?? query(name, send)
-      pending.set(name, running)
+      const key = `${tenant} ${name}`
+      const running = pending.get(key) ?? query(name, key, send)
+      pending.set(key, running)
       return await running
     },
   }
@@ -265,14 +278,19 @@ type DnsAnswer<T> =
 
 type MailExchange = { readonly host: string, readonly preference: number }
 
-/** Queries to resolvers, which follow aliases (CNAME) themselves. */
+/**
+ * Queries to resolvers, which follow aliases (CNAME) themselves. Tenants share what is under way
+ * fairly; a query that waits too long for its turn is a fault.
+ */
 export type DnsQueries = {
-  readonly mailExchanges: (domain: string) => Promise<DnsAnswer<MailExchange>>
-  readonly addresses: (name: string, family: 4 | 6) => Promise<DnsAnswer<string>>
+  readonly mailExchanges: (domain: string, tenant: string) => Promise<DnsAnswer<MailExchange>>
+  readonly addresses: (
+    name: string, family: 4 | 6, tenant: string
+  ) => Promise<DnsAnswer<string>>
   /** The name servers of the root zone, which every resolver with access to the DNS knows. */
   readonly root: () => Promise<DnsAnswer<string>>
-  /** The texts of a name, each with its parts joined; a fault if too many queries wait. */
-  readonly texts: (name: string) => Promise<DnsAnswer<string>>
+  /** The texts of a name, each with its parts joined. */
+  readonly texts: (name: string, tenant: string) => Promise<DnsAnswer<string>>
 }
 
 export type DnsOptions = ResolverOptions & {
@@ -280,31 +298,37 @@ export type DnsOptions = ResolverOptions & {
   readonly concurrency: number
 }
 
-/** Queries for texts that wait for each that runs. */
-const QUEUED_TEXTS = 4
+/** In place of a tenant: queries of the service itself. */
+const OURS = ''
+/** One tenant has at most this share of the queries under way: name servers may be silent. */
+const SHARE_OF_TENANT = 1 / 2
+/** Nobody waits for an answer any more, so the query is not sent. */
+const MAX_WAIT_MS = 10_000
 
 /** DNS by the resolvers of the configuration, or those of the system. */
 export function createDns ({ concurrency, ...options }: DnsOptions): DnsQueries {
   const resolver = createResolver(options)
-  const slots = bulkhead(concurrency, Number.MAX_SAFE_INTEGER)
+  const maxPerName = Math.ceil(concurrency * SHARE_OF_TENANT)
+  const createSlots = () => {
+    const slots = new FairSlots({ capacity: concurrency, maxCredit: concurrency, maxPerName })
+    return async <T>(name: string, send: () => Promise<T[]>): Promise<DnsAnswer<T>> => {
+      const lastMs = performance.now() + MAX_WAIT_MS
+      return await slots.run({ name, cost: 1 }, async () =>
+        performance.now() > lastMs ? { kind: 'fault' } : await toAnswer(send))
+    }
+  }
+  const query = createSlots()
   // Queries that verdicts rest on never wait behind those for texts.
-  const textSlots = bulkhead(concurrency, concurrency * QUEUED_TEXTS)
-  const query = <T>(send: () => Promise<T[]>) => slots.execute(() => toAnswer(send))
+  const queryTexts = createSlots()
   return {
-    mailExchanges: (domain) => query(async () => (await resolver.resolveMx(domain))
-      .map(({ exchange, priority }) => ({ host: exchange, preference: priority }))),
-    addresses: (name, family) =>
-      query(() => family === 4 ? resolver.resolve4(name) : resolver.resolve6(name)),
-    root: () => query(() => resolver.resolveNs('.')),
-    texts: async (name) => {
-      const send = async () => (await resolver.resolveTxt(name)).map((parts) => parts.join(''))
-      try {
-        return await textSlots.execute(() => toAnswer(send))
-      } catch (error) {
-        if (error instanceof BulkheadRejectedError) return { kind: 'fault' }
-        throw error
-      }
-    },
+    mailExchanges: (domain, tenant) =>
+      query(tenant, async () => (await resolver.resolveMx(domain))
+        .map(({ exchange, priority }) => ({ host: exchange, preference: priority }))),
+    addresses: (name, family, tenant) => query(tenant, () =>
+      family === 4 ? resolver.resolve4(name) : resolver.resolve6(name)),
+    root: () => query(OURS, () => resolver.resolveNs('.')),
+    texts: (name, tenant) => queryTexts(tenant, async () =>
+      (await resolver.resolveTxt(name)).map((parts) => parts.join(''))),
   }
 }
 

@@ -23,7 +23,7 @@ export type DomainStore = {
 }
 
 /** The texts of a name; `no_domain`: the name does not exist. */
-type FindTexts = (name: string) => Promise<
+type FindTexts = (name: string, tenant: string) => Promise<
   | { readonly kind: 'found', readonly records: readonly string[] }
   | { readonly kind: 'none' | 'no_domain' | 'fault' }>
 
@@ -39,11 +39,15 @@ type SenderPolicyOptions = {
   readonly now?: (() => number) | undefined
 }
 
-/** How long a check waits, at most once in `PATIENCE_MS` while answers are late. */
+/** How long a check waits, at most once in `PATIENCE_MS` while answers to its tenant are late. */
 const WAIT_MS = 300
 const PATIENCE_MS = 60_000
-/** Further domains have no answer: their columns stay blank. */
+/** Further domains of a tenant have no answer: their columns stay blank. */
 const MAX_PENDING = 1_000
+const MAX_TENANTS = 10_000
+
+/** What is under way for a tenant. */
+type TenantQueries = { readonly pending: Map<string, Promise<void>>, hurriesUntilMs: number }
 
 /** The domain does not exist if `isDenial`, else the resolvers did not answer. */
 class NoAnswer extends Error {
@@ -64,9 +68,8 @@ export class SenderPolicies {
   readonly #findTexts: FindTexts
   readonly #options: SenderPolicyOptions
   readonly #known: LRUCache<string, SenderPolicy>
-  readonly #pending = new Map<string, Promise<void>>()
+  readonly #tenants = boundedCache<TenantQueries>({ entries: MAX_TENANTS })
   readonly #now: () => number
-  #hurriesUntilMs = -Infinity
 
   constructor (findTexts: FindTexts, options: SenderPolicyOptions) {
     const { keepMs, maxDomains, now } = options
@@ -82,25 +85,30 @@ export class SenderPolicies {
   }
 
   /** Asks for policies; resolves when all are known, or soon. Never rejects. */
-  async find (domains: readonly string[]): Promise<void> {
+  async find (domains: readonly string[], tenant: string): Promise<void> {
+    const current = this.#tenants.get(tenant) ?? { pending: new Map(), hurriesUntilMs: -Infinity }
+    this.#tenants.set(tenant, current)
+    const { pending } = current
     const queries = domains.filter(domain => !this.#known.has(domain))
-      .map(domain => this.#pending.get(domain) ?? this.#start(domain))
-    if (queries.length === 0 || this.#now() < this.#hurriesUntilMs) return
+      .map(domain => pending.get(domain) ?? this.#start(domain, tenant, pending))
+    if (queries.length === 0 || this.#now() < current.hurriesUntilMs) return
     const over = Promise.withResolvers<'late'>()
     const timer = setTimeout(() => { over.resolve('late') }, WAIT_MS)
     const first = await Promise.race([Promise.all(queries), over.promise])
     clearTimeout(timer)
-    if (first === 'late') this.#hurriesUntilMs = this.#now() + PATIENCE_MS
+    if (first === 'late') current.hurriesUntilMs = this.#now() + PATIENCE_MS
   }
 
-  async #start (domain: string): Promise<void> {
-    if (this.#pending.size >= MAX_PENDING) return
-    const query = this.#query(domain).finally(() => { this.#pending.delete(domain) })
-    this.#pending.set(domain, query)
+  async #start (
+    domain: string, tenant: string, pending: TenantQueries['pending']
+  ): Promise<void> {
+    if (pending.size >= MAX_PENDING) return
+    const query = this.#query(domain, tenant).finally(() => { pending.delete(domain) })
+    pending.set(domain, query)
     await query
   }
 
-  async #query (domain: string): Promise<void> {
+  async #query (domain: string, tenant: string): Promise<void> {
     const { shared, keepMs, keepNegativeMs, isAvailable } = this.#options
     const stored = await shared?.read(domain)
     const policy = stored && readPolicy(stored.text)
@@ -109,10 +117,11 @@ export class SenderPolicies {
       return
     }
     if (!await isAvailable()) return
+    const texts = async (name: string) => await this.#findTexts(name, tenant)
     try {
       const [spf, dmarc] = await Promise.all([
-        spfPolicy(domain, async name => await this.#texts(name, name === domain)),
-        dmarcPolicy(domain, async name => await this.#texts(name)),
+        spfPolicy(domain, async name => readTexts(await texts(name), name === domain)),
+        dmarcPolicy(domain, async name => readTexts(await texts(name))),
       ])
       await this.#keep(domain, { spf, dmarc }, keepMs)
     } catch (error) {
@@ -126,15 +135,14 @@ export class SenderPolicies {
     const { spf = UNKNOWN, dmarc = UNKNOWN } = policy
     await this.#options.shared?.write(domain, `${spf} ${dmarc}`, ttlMs)
   }
+}
 
-  /** A name that `exists` has an answer: else the resolvers may deny that any name exists. */
-  async #texts (name: string, exists = false): Promise<readonly string[]> {
-    const answer = await this.#findTexts(name)
-    if (answer.kind === 'found') return answer.records
-    const isDenial = exists && answer.kind === 'no_domain'
-    if (answer.kind === 'fault' || isDenial) throw new NoAnswer({ isDenial })
-    return []
-  }
+/** A name that `exists` has an answer: else the resolvers may deny that any name exists. */
+function readTexts (answer: Awaited<ReturnType<FindTexts>>, exists = false): readonly string[] {
+  if (answer.kind === 'found') return answer.records
+  const isDenial = exists && answer.kind === 'no_domain'
+  if (answer.kind === 'fault' || isDenial) throw new NoAnswer({ isDenial })
+  return []
 }
 
 const POLICIES = ['none', 'quarantine', 'reject'] as const

@@ -91,10 +91,10 @@ export function createPatientDns (server: DnsServer): DnsQueries {
   const of = (name: string) =>
     NEVER_ANSWERED.includes(server.zones.get(name)?.fault) ? brief : patient
   return {
-    mailExchanges: (domain) => of(domain).mailExchanges(domain),
-    addresses: (name, family) => of(name).addresses(name, family),
+    mailExchanges: (domain, tenant) => of(domain).mailExchanges(domain, tenant),
+    addresses: (name, family, tenant) => of(name).addresses(name, family, tenant),
     root: () => of('.').root(),
-    texts: (name) => of(name).texts(name),
+    texts: (name, tenant) => of(name).texts(name, tenant),
   }
 }
 

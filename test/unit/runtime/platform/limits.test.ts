@@ -89,6 +89,23 @@ it.each<[string, [name: string, cost: number][], ended: 'ends' | 'fails', number
   expect(started).toEqual(after)
 })
 
+it.each(['a', ''])('fair slots are left to others by "%s" at its maximum', async a => {
+  const slots = new FairSlots({ capacity: 4, maxCredit: 0, maxPerName: 2 })
+  const started: string[] = []
+  const first = Promise.withResolvers<void>()
+  const runs = [a, a, a, 'b', a, 'b', 'b'].map((name, at) =>
+    slots.run({ name, cost: 1 }, () => {
+      started.push(`${name}${at}`)
+      return at === 0 ? first.promise : new Promise(() => {})
+    }))
+  await new Promise(setImmediate)
+  expect(started).toEqual([`${a}0`, `${a}1`, 'b3', 'b5'])
+  first.resolve()
+  await runs[0]
+  await new Promise(setImmediate)
+  expect(started).toEqual([`${a}0`, `${a}1`, 'b3', 'b5', `${a}2`])
+})
+
 it('fair slots charge nothing for who leaves before a turn', async () => {
   const slots = new FairSlots({ capacity: 1, maxCredit: 0 })
   const started: string[] = []

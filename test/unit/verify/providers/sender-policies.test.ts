@@ -107,7 +107,7 @@ describe('the policies of a domain', () => {
   it('follow from its records, whatever they are', async () => {
     const policies = new SenderPolicies(createPatientDns(server).texts, OPTIONS)
     stopTime()
-    await policies.find(CASES.map(([domain]) => domain))
+    await policies.find(CASES.map(([domain]) => domain), 'a')
     expect(CASES.map(([domain]) => [domain, ...wordsOf(policies.known(domain))])).toEqual(CASES)
   })
 
@@ -125,7 +125,7 @@ describe('the policies of a domain', () => {
     const long = ' ip4:192.0.2.1'.repeat(4_000)
     expect(await spfPolicy('x.org', async () => [`v=spf1${long} -all`])).toBe('invalid')
     const { policies } = answering(async () => [`v=DMARC1; p=none;${long}`])
-    await policies.find(['x.org'])
+    await policies.find(['x.org'], 'a')
     expect(policies.known('x.org')).toEqual({ spf: 'no_record', dmarc: 'invalid' })
   })
 
@@ -133,7 +133,7 @@ describe('the policies of a domain', () => {
     const label = 'a'.repeat(60)
     const domain = `${label}.${label}.${label}.${label}.org`
     const { policies, asked } = answering(async () => [])
-    await policies.find([domain])
+    await policies.find([domain], 'a')
     expect(policies.known(domain)).toEqual({ spf: 'no_record', dmarc: 'no_record' })
     expect(asked).toEqual([domain, `_dmarc.${label}.org`])
   })
@@ -169,17 +169,18 @@ function held (more: Partial<ConstructorParameters<typeof SenderPolicies>[1]> = 
 describe('a check that asks for policies', () => {
   it('waits briefly for slow answers, once in a while, and keeps late ones', async () => {
     const { policies, release, ended, pass } = held()
-    const first = policies.find(['a.org'])
+    const first = policies.find(['a.org'], 'a')
     expect(await ended(first)).toBe(false)
     vi.advanceTimersByTime(299)
     expect(await ended(first)).toBe(false)
     vi.advanceTimersByTime(1)
     await first
     expect(policies.known('a.org')).toBeUndefined()
-    // Nobody waits again, until a while has passed.
-    expect(await ended(policies.find(['b.org']))).toBe(true)
+    // No check of the tenant waits again, until a while has passed.
+    expect(await ended(policies.find(['b.org'], 'a'))).toBe(true)
+    expect(await ended(policies.find(['b.org'], 'b'))).toBe(false)
     pass(60_000)
-    const third = policies.find(['c.org'])
+    const third = policies.find(['c.org'], 'a')
     expect(await ended(third)).toBe(false)
     release()
     await third
@@ -190,19 +191,23 @@ describe('a check that asks for policies', () => {
   it('asks once for a domain, and for no more than a bounded number at a time', async () => {
     const { policies, asked, release } = held()
     const domains = Array.from({ length: 3_000 }, (_, at) => `d${at}.org`)
-    const searches = [policies.find(domains), policies.find(domains)]
+    const searches = [policies.find(domains, 'a'), policies.find(domains, 'a')]
     await turn()
     expect(asked).toHaveLength(2_000)
+    searches.push(policies.find(['other.org'], 'b'))
+    await turn()
+    expect(asked.slice(2_000)).toEqual(['other.org', '_dmarc.other.org'])
+    asked.length = 2_000
     release()
     await Promise.all(searches)
     expect(domains.filter(domain => policies.known(domain) !== undefined)).toHaveLength(1_000)
-    await policies.find(domains.slice(0, 1_000))
+    await policies.find(domains.slice(0, 1_000), 'a')
     expect(asked).toHaveLength(2_000)
   })
 
   it('asks nothing while the resolvers know nothing', async () => {
     const { policies, asked } = held({ isAvailable: async () => false })
-    await policies.find(['a.org'])
+    await policies.find(['a.org'], 'a')
     expect([asked, policies.known('a.org')]).toEqual([[], undefined])
   })
 
@@ -219,11 +224,11 @@ describe('a check that asks for policies', () => {
       },
     })
     stopTime()
-    await policiesOf().find(['gone.org'])
+    await policiesOf().find(['gone.org'], 'a')
     expect(stored.get('gone.org')).toEqual(['- -', 5_000])
     server.questions.length = 0
     const other = policiesOf()
-    await other.find(['gone.org'])
+    await other.find(['gone.org'], 'a')
     expect([other.known('gone.org'), server.questions])
       .toEqual([{ spf: undefined, dmarc: undefined }, []])
   })
@@ -241,7 +246,7 @@ describe('a check that asks for policies', () => {
     }
     const { policies, asked, release, pass } = held({ shared })
     release()
-    await policies.find(['a.org', 'b.org', 'c.org', 'd.org', 'e.org'])
+    await policies.find(['a.org', 'b.org', 'c.org', 'd.org', 'e.org'], 'a')
     expect(asked.filter(name => !name.startsWith('_')))
       .toEqual(['a.org', 'b.org', 'd.org', 'e.org'])
     expect([stored.get('a.org'), policies.known('c.org')])
@@ -257,7 +262,7 @@ describe('the facts of a mail domain', () => {
     const domains = createMailDomains(createPatientDns(server), {
       keepMs: 60_000, keepNegativeMs: 60_000, maxDomains: 100, lists,
     })
-    await Promise.all([domains.find(domain), domains.findPolicies([domain])])
+    await Promise.all([domains.find(domain, 'a'), domains.findPolicies([domain], 'a')])
     return domains.facts(domain)
   }
 
