@@ -40,6 +40,9 @@ const onFault = (error: unknown) => { throw error }
 const memoryOf = (connection: Redis = redis) =>
   redisHostMemory(clocked(connection), { leaseMs: LEASE_MS, onFault })
 
+/** The server of an exchange that has an address of its own. */
+const server = (name: string) => ({ name, id: `${name}'s` })
+
 let parties = 0
 /** A party that no other test has. */
 function newParty (changes: Partial<OwnerPolicy> = {}): Party {
@@ -375,7 +378,7 @@ describe('an egress that an owner refuses', () => {
 })
 
 describe('what is known of an exchange', () => {
-  const known = (name: string, egress = 'one') => memoryOf().exchange(name, egress)
+  const known = (name: string, egress = 'one') => memoryOf().exchange(server(name), egress)
   const openAt = async (exchange: string, from: number, to: number) => {
     const memory = memoryOf()
     for (let index = from; index < to; index++) {
@@ -396,21 +399,21 @@ describe('what is known of an exchange', () => {
   })
 
   it('includes what to say while it rests', async () => {
-    await memoryOf().rest('mx.rests.org', 'one', { why: 'no_answer', restMs: HOUR_MS })
+    await memoryOf().rest(server('mx.rests.org'), 'one', { why: 'no_answer', restMs: HOUR_MS })
     const { why, restMs = 0 } = await known('mx.rests.org') ?? {}
     expect([why, restMs > 0, restMs <= HOUR_MS]).toEqual(['no_answer', true, true])
     // The clock of Redis was set back.
-    await redis.pexpire('mail-rest:mx.rests.org one', 2 * HOUR_MS)
+    await redis.pexpire("mail-rest:mx.rests.org's one", 2 * HOUR_MS)
     expect(await known('mx.rests.org')).toMatchObject({ why: undefined, restMs: 0 })
   })
 
   it('is new at once for who has noted it', async () => {
     const memory = memoryOf()
-    await memory.exchange('mx.own.org', 'one')
+    await memory.exchange(server('mx.own.org'), 'one')
     await memory.note('mx.own.org', { limit: 3 })
-    expect(await memory.exchange('mx.own.org', 'one')).toMatchObject({ limit: 3 })
-    await memory.rest('mx.own.org', 'one', { why: 'unreachable', restMs: HOUR_MS })
-    expect(await memory.exchange('mx.own.org', 'one')).toMatchObject({ why: 'unreachable' })
+    expect(await memory.exchange(server('mx.own.org'), 'one')).toMatchObject({ limit: 3 })
+    await memory.rest(server('mx.own.org'), 'one', { why: 'unreachable', restMs: HOUR_MS })
+    expect(await memory.exchange(server('mx.own.org'), 'one')).toMatchObject({ why: 'unreachable' })
   })
 
   it('is that it accepts any name, once 20 domains have and none has not', async () => {
@@ -427,10 +430,19 @@ describe('what is known of an exchange', () => {
   it('is by egress whether it has accepted a recipient, and whether it rests', async () => {
     const memory = memoryOf()
     await memory.note('mx.shut.org', { accepted: 'one' })
-    await memory.rest('mx.shut.org', 'two', { why: 'unreachable', restMs: HOUR_MS })
+    await memory.rest(server('mx.shut.org'), 'two', { why: 'unreachable', restMs: HOUR_MS })
     const [one, two] = await Promise.all([known('mx.shut.org'), known('mx.shut.org', 'two')])
     expect([one?.hasAccepted, one?.why, two?.hasAccepted, two?.why])
       .toEqual([true, undefined, false, 'unreachable'])
+  })
+
+  it('is that its server rests, by whatever name that was asked', async () => {
+    const [memory, id] = [memoryOf(), '192.0.2.1']
+    await memory.rest({ name: 'mx.a.org', id }, 'one', { why: 'no_answer', restMs: HOUR_MS })
+    const rests = [
+      { name: 'mx.b.org', id }, { name: 'mx.a.org', id: '192.0.2.2' },
+    ].map(async server => (await memory.exchange(server, 'one'))?.why)
+    expect(await Promise.all(rests)).toEqual(['no_answer', undefined])
   })
 })
 
@@ -484,10 +496,10 @@ it('without Redis nothing new is asked, and no call rejects but that of operator
   expect(await memory.begin(party, 1)).toMatchObject({ why: 'no_memory' })
   expect(await memory.more(party, session, 1)).toBeUndefined()
   expect(await memory.end(party, session, report({ ending: 'limited', restMs: 5 }))).toBe(5)
-  expect(await memory.exchange('mx.a.org', 'one')).toBeUndefined()
+  expect(await memory.exchange(server('mx.a.org'), 'one')).toBeUndefined()
   expect(await memory.catchAll('mx.a.org', 'a.org')).toBeUndefined()
   await memory.note('mx.a.org', { limit: 1 })
-  await memory.rest('mx.a.org', 'one', { why: 'no_answer', restMs: 1 })
+  await memory.rest(server('mx.a.org'), 'one', { why: 'no_answer', restMs: 1 })
   await memory.rememberCatchAll('mx.a.org', 'a.org', true)
   expect(faults).toHaveLength(8)
   await expect(memory.owners()).rejects.toThrow()

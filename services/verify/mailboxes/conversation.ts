@@ -1,18 +1,16 @@
 import type { LRUCache } from 'lru-cache'
 import { createHmac } from 'node:crypto'
-import { readDomain } from '../../mail/owners.ts'
 import { boundedCache } from '../../runtime/platform/limits.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import type { Connect, Egress } from './egress.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, SessionReport } from './memory.ts'
-import { isOwnDomain } from './policies.ts'
+import { isOwnDomain, type MailServer, type Place } from './policies.ts'
 import { type Mailbox, type Meaning, readReply, type ReplyReading } from './replies.ts'
 import {
   CLOSING, greet, requiresUtf8, SmtpChannel, SmtpFault, type SmtpFaultKind, SmtpRefusal,
   throwIfRefused,
 } from './session.ts'
 import type { RetryTime } from '../provider.ts'
-import type { MailHost } from '../providers/mail-domains.ts'
 
 export type SessionSettings = {
   /** Whether to use STARTTLS with servers that offer it. */
@@ -23,7 +21,7 @@ export type SessionSettings = {
   readonly sessionTimeoutMs: number
   /** How long an open session waits for a further row, or for its turn. */
   readonly idleMs: number
-  /** How long an exchange rests that cannot be used, and an egress that is refused. */
+  /** How long a server rests that cannot be used, and an egress that is refused. */
   readonly restMs: number
 }
 
@@ -61,12 +59,12 @@ export class MailboxRow {
   readonly address: string
   readonly domain: string
   readonly tenant: string
-  readonly hosts: readonly MailHost[]
+  readonly places: readonly Place[]
   readonly answer: Promise<Probed>
   readonly settle: (probed: Probed) => void
-  /** The host that it waits for, or is asked of. */
+  /** The place that it waits for, or is asked at. */
   at = 0
-  /** What earlier hosts say of it. */
+  /** What earlier places say of it. */
   last: Probed = { mailbox: 'unreachable', retry: true }
   /** Sessions that were lost with it. */
   losses = 0
@@ -79,11 +77,13 @@ export class MailboxRow {
   /** Where it waits. */
   queue: { readonly withdraw: () => void } | undefined
 
-  constructor (address: string, { tenant, hosts }: Pick<MailboxRow, 'tenant' | 'hosts'>) {
+  constructor (
+    address: string, { tenant, domain, places }: Pick<MailboxRow, 'tenant' | 'domain' | 'places'>
+  ) {
     this.address = address
-    this.domain = readDomain(address)
+    this.domain = domain
     this.tenant = tenant
-    this.hosts = hosts
+    this.places = places
     const { promise, resolve } = Promise.withResolvers<Probed>()
     this.answer = promise
     this.settle = resolve
@@ -99,7 +99,7 @@ type RowSource = {
 }
 
 type Parts = {
-  readonly host: MailHost
+  readonly host: MailServer
   readonly egress: Egress
   readonly party: Party
   readonly granted: Granted
@@ -175,7 +175,7 @@ const LAST_REPLY_MS = 5_000
  */
 export class Conversation {
   readonly #options: ConversationOptions
-  readonly #host: MailHost
+  readonly #host: MailServer
   readonly #egress: Egress
   readonly #party: Party
   readonly #granted: Granted
@@ -234,7 +234,7 @@ export class Conversation {
     this.#signal = AbortSignal.any([AbortSignal.timeout(sessionTimeoutMs), stop.signal])
     const endSoon = () => setTimeout(() => stop.abort(), LAST_REPLY_MS).unref()
     stopping.addEventListener('abort', endSoon, { once: true })
-    const state = await memory.exchange(this.#host.name, this.#egress.name)
+    const state = await memory.exchange(this.#host, this.#egress.name)
     this.#limit = Math.min(this.#limit, state?.limit ?? this.#limit)
     this.#isTrusted ||= state?.hasAccepted === true
     this.#acceptsAny = state?.acceptsAny === true
@@ -784,12 +784,9 @@ function withoutUtf8 (
   })
 }
 
-/** Further addresses of a host are not tried. */
-const MAX_ADDRESSES = 4
-
 /** Connects to the first address of a host that can be reached (RFC 5321, 5.1). */
-async function connectToHost (connect: Connect, host: MailHost, signal: AbortSignal) {
-  const [first = '', ...others] = host.addresses.slice(0, MAX_ADDRESSES)
+async function connectToHost (connect: Connect, host: MailServer, signal: AbortSignal) {
+  const [first = '', ...others] = host.addresses
   let attempt = connect(first, signal)
   for (const address of others) {
     attempt = attempt.catch((error: unknown) => {

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { readDomain } from '../../mail/owners.ts'
 import type { MailHost } from '../providers/mail-domains.ts'
 import { boundedCache, FairQueue, FairShares } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
@@ -10,7 +11,8 @@ import {
 import type { Egress, EgressPool } from './egress.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, Refused } from './memory.ts'
 import {
-  limiterName, OTHER_OWNERS, ownerLabel, type OwnerPolicy, findPolicy, type PolicyLimits,
+  listPlaces, OTHER_OWNERS, ownerLabel, type OwnerPolicy, type MailServer, type Place,
+  type PolicyLimits,
 } from './policies.ts'
 
 export type MailHostsOptions = SessionSettings & {
@@ -97,7 +99,7 @@ export class MailHosts {
       this.#answers.delete(key)
       return kept
     }
-    const row = this.#rows.get(key) ?? this.#add(key, new MailboxRow(address, request))
+    const row = this.#rows.get(key) ?? this.#add(key, this.#rowOf(address, request))
     const probed = await unlessAborted(row.answer, request.signal)
     if (probed !== undefined) {
       this.#answers.delete(key)
@@ -109,6 +111,12 @@ export class MailHosts {
       row.settle(LATE)
     }
     return LATE
+  }
+
+  #rowOf (address: string, { tenant, hosts }: MailboxRequest): MailboxRow {
+    const domain = readDomain(address)
+    const places = hosts.flatMap(host => listPlaces(domain, host, this.options.limits))
+    return new MailboxRow(address, { tenant, domain, places })
   }
 
   #add (key: string, row: MailboxRow): MailboxRow {
@@ -132,15 +140,13 @@ export class MailHosts {
     return this.#stop.signal.aborted
   }
 
-  /** Puts a row into the queue of the first of its hosts that can be asked now. */
+  /** Puts a row into the queue of the first of its places that can be asked now. */
   async place (row: MailboxRow): Promise<void> {
     row.isBegun = false
     row.rounds += 1
     if (row.rounds > MAX_ROUNDS || this.isStopped) return row.settle(LATE)
-    for (; row.at < row.hosts.length; row.at++) {
-      const host = row.hosts[row.at] as MailHost
-      const policy = findPolicy(row.domain, host.name, this.options.limits)
-      const place = { host, policy, owner: limiterName(policy, host.addresses) }
+    for (; row.at < row.places.length; row.at++) {
+      const place = row.places[row.at] as Place
       const route = await this.#findEgress(row, place)
       if (row.isWithdrawn) return
       if ('mailbox' in route) return row.settle(route)
@@ -148,7 +154,7 @@ export class MailHosts {
         if (this.isStopped) return row.settle(LATE)
         return this.#queueOf(place, route.egress).add(row)
       }
-      // A host that may answer later counts more than one that cannot be reached.
+      // A server that may answer later counts more than one that cannot be reached.
       if (row.last.mailbox === 'unreachable') {
         const isSoon = route.why === 'greylisted'
         row.last = { mailbox: route.why, retry: isSoon ? { afterMs: route.restMs } : true }
@@ -159,11 +165,11 @@ export class MailHosts {
 
   /** The egress to ask from, the answer without asking, or why the exchange cannot be asked. */
   async #findEgress (
-    row: MailboxRow, { host, policy, owner }: Place
+    row: MailboxRow, { host, policy, party }: Place
   ): Promise<{ readonly egress: Egress } | ExchangeRest | Probed> {
     const { pool, memory } = this.options
     const listKeys = (egress: string) =>
-      [`${owner} ${egress}`, domainKey(host.name, row.domain, egress)]
+      [`${party} ${egress}`, domainKey(host.name, row.domain, egress)]
     const unreached = new Map<string, ExchangeRest>()
     while (unreached.size < MAX_UNREACHED) {
       const egress = pool.choose(policy.owner, row.address, name =>
@@ -173,7 +179,7 @@ export class MailHosts {
       const isDown = egress.isDown()
       if (isDown && unreached.size > 0) break
       if (isDown) return LATE
-      const state = await memory.exchange(host.name, egress.name)
+      const state = await memory.exchange(host, egress.name)
       if (state === undefined) return LATE
       const { acceptsAny, why, restMs } = state
       // A domain that was not tested yet may show that the host does not accept any name.
@@ -276,13 +282,13 @@ export class MailHosts {
     work.finally(() => { this.#running.delete(work) }).catch(failLoudly)
   }
 
-  #queueOf ({ host, policy, owner }: Place, egress: Egress): ExchangeQueue {
-    const key = `${host.name} ${owner} ${egress.name} ${policy.acceptance}`
+  #queueOf ({ host, policy, party }: Place, egress: Egress): ExchangeQueue {
+    const key = `${host.name} ${party} ${egress.name} ${policy.acceptance}`
     const current = this.#queues.get(key)
     if (current !== undefined) return current
     const queue: ExchangeQueue = new ExchangeQueue(this, {
       host,
-      policy: { ...policy, owner },
+      policy: { ...policy, owner: party },
       egress,
       // One that still has a turn may find itself empty again, after another took its place.
       onEmpty: () => {
@@ -302,13 +308,6 @@ export class MailHosts {
     }
     return [...counts].map(([owner, value]) => ({ labels: { owner }, value }))
   }
-}
-
-/** An exchange, and who counts our sessions with it, as `limiterName` says. */
-type Place = {
-  readonly host: MailHost
-  readonly policy: OwnerPolicy
-  readonly owner: string
 }
 
 const domainKey = (exchange: string, domain: string, egress: string) =>
@@ -397,7 +396,7 @@ const MAX_WAIT_MS = 5_000
 const MIN_WAIT_MS = 20
 
 type QueueOptions = {
-  readonly host: MailHost
+  readonly host: MailServer
   readonly policy: OwnerPolicy
   readonly egress: Egress
   /** Called when there is neither a row nor a session. */
@@ -554,7 +553,7 @@ export class ExchangeQueue {
     // An exchange that talks to another session of ours is there: one more was too many.
     const isOneTooMany = exchange !== undefined && this.#sessions > 1
     if (exchange !== undefined && !isOneTooMany) {
-      await memory.rest(host.name, egress.name, exchange)
+      await memory.rest(host, egress.name, exchange)
     }
     for (const [domain, ms] of refusing) {
       this.#hosts.restDomain(host.name, domain, egress.name, ms)

@@ -3,7 +3,7 @@ import { boundedCache } from '../../runtime/platform/limits.ts'
 import type { Log } from '../../runtime/platform/log.ts'
 import { createCachedReading, type Metrics } from '../../runtime/platform/metrics.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../../runtime/platform/redis.ts'
-import { ownerLabel, type OwnerPolicy } from './policies.ts'
+import { type MailServer, ownerLabel, type OwnerPolicy } from './policies.ts'
 import type { Mailbox } from './replies.ts'
 
 /** One of our addresses at an owner of mail exchanges, which limits it. */
@@ -88,10 +88,14 @@ export type HostMemory = {
   /** Ends a session; resolves to the milliseconds for which the party rests. */
   readonly end: (party: Party, session: string, report: SessionReport) => Promise<number>
   /** Undefined while the memory cannot be reached. */
-  readonly exchange: (name: string, egress: string) => Promise<ExchangeState | undefined>
+  readonly exchange: (
+    server: Pick<MailServer, 'name' | 'id'>, egress: string,
+  ) => Promise<ExchangeState | undefined>
   readonly note: (name: string, notes: ExchangeNotes) => Promise<void>
-  /** The exchange is not asked from an egress for a while; rows get `why` instead. */
-  readonly rest: (name: string, egress: string, rest: ExchangeRest) => Promise<void>
+  /** The server is not asked from an egress for a while; rows get `why` instead. */
+  readonly rest: (
+    server: Pick<MailServer, 'name' | 'id'>, egress: string, rest: ExchangeRest,
+  ) => Promise<void>
   /** Whether a domain accepts any name at this exchange, known for a day. */
   readonly catchAll: (exchange: string, domain: string) => Promise<boolean | undefined>
   readonly rememberCatchAll: (
@@ -195,18 +199,20 @@ function exchangesIn (
   redis: RedisClient, attempt: Attempt
 ): Pick<HostMemory, 'exchange' | 'note' | 'rest' | 'catchAll' | 'rememberCatchAll'> {
   const note = script(redis, { name: 'note', source: joinLua(file('note')), numberOfKeys: 1 })
-  /** By exchange and egress. */
+  /** By exchange, and by server and egress. */
   const states =
     boundedCache<Map<string, ExchangeState>>({ entries: MAX_KEPT, ttl: STATE_KEPT_MS })
   return {
-    exchange: async (name, egress) => states.get(name)?.get(egress) ?? await attempt(async () => {
-      const key = restKey(name, egress)
+    exchange: async ({ name, id }, egress) => await attempt(async () => {
+      const key = restKey(id, egress)
+      const kept = states.get(name)?.get(key)
+      if (kept !== undefined) return kept
       const [fields, rest, restMs] = await Promise.all([
         redis.hgetall(exchangeKey(name)), redis.get(key), redis.pttl(key),
       ])
       const state = parseState(fields, egress, rest === null ? undefined : restIn(rest, restMs))
       const ofName = states.get(name) ?? new Map<string, ExchangeState>()
-      ofName.set(egress, state)
+      ofName.set(key, state)
       if (ofName.size === 1) states.set(name, ofName)
       return state
     }, undefined),
@@ -214,10 +220,10 @@ function exchangesIn (
       states.delete(name)
       await attempt(() => note([exchangeKey(name)], [namedArguments(notes)]), undefined)
     },
-    rest: async (name, egress, { why, restMs }) => {
+    rest: async ({ name, id }, egress, { why, restMs }) => {
       states.delete(name)
       const rest = `${why} ${restMs}`
-      await attempt(() => redis.set(restKey(name, egress), rest, 'PX', restMs), undefined)
+      await attempt(() => redis.set(restKey(id, egress), rest, 'PX', restMs), undefined)
     },
     catchAll: (exchange, domain) => attempt(async () => {
       const text = await redis.get(catchAllKey(exchange, domain))
@@ -238,7 +244,7 @@ function exchangesIn (
 }
 
 const partyKey = (owner: string, egress: string) => `mail-party:${owner} ${egress}`
-const restKey = (exchange: string, egress: string) => `mail-rest:${exchange} ${egress}`
+const restKey = (server: string, egress: string) => `mail-rest:${server} ${egress}`
 const exchangeKey = (name: string) => `mail-exchange:${name}`
 /** A digest, so that Redis has no part of a contact in clear. */
 const catchAllKey = (exchange: string, domain: string) =>

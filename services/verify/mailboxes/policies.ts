@@ -1,4 +1,5 @@
 import { isAnyOf, MAIL_OWNERS, type MailOwner, ownerOfExchange } from '../../mail/owners.ts'
+import type { MailHost } from '../providers/mail-domains.ts'
 
 /**
  * How a mail server is asked, and what its answers are worth. The exchanges of an owner share its
@@ -138,12 +139,12 @@ const RECIPIENTS_A_SESSION = 50
  * The policy of the owner that serves a mail domain by the given exchange. An owner that is not
  * listed has `limits` and is named by the domain of the exchange.
  */
-export function findPolicy (
+function findPolicy (
   domain: string, exchange: string, limits: PolicyLimits
 ): OwnerPolicy {
   const policy = listedPolicy(domain, exchange) ?? {
     owner: findOwner(exchange.toLowerCase()),
-    // None, so that `limiterName` limits each server.
+    // None: each of its servers counts our sessions, see `listPlaces`.
     exchanges: [],
     domains: [],
     sessions: limits.sessions,
@@ -169,16 +170,37 @@ function listedPolicy (domain: string, exchange: string): OwnerPolicy | undefine
   return isOwn || policy.sameForCustomers === true ? policy : withoutAcceptance
 }
 
+/** Further addresses of an exchange are not tried. */
+const MAX_ADDRESSES = 4
+
+/** A mail server: an exchange of an owner that is listed, or an address of another exchange. */
+export type MailServer = MailHost & {
+  /** What rests while it cannot be reached: the exchange or the address. */
+  readonly id: string
+}
+
+/** Where a mailbox may be asked for, and who counts our sessions there. */
+export type Place = {
+  readonly host: MailServer
+  readonly policy: OwnerPolicy
+  /** The owner if it is listed, else the address. */
+  readonly party: string
+}
+
 /**
- * Who counts our sessions with an exchange: its owner, or one server of an owner that is not
- * listed. Anybody may run a server whose name is of the domain of others, such as a machine at a
- * hosting company: what it replies must not slow down the company's own mail servers.
+ * The places of an exchange, in the order of its addresses. Anybody may give any name to any
+ * address: to a machine at a hosting company, whose replies must not slow down the company's own
+ * mail servers, or to the mail server of somebody else, whose limits must hold for all its names.
  */
-export function limiterName (
-  { owner, exchanges }: OwnerPolicy, addresses: readonly string[]
-): string {
-  const [address] = addresses.toSorted()
-  return exchanges.length > 0 || address === undefined ? owner : `${owner}/${address}`
+export function listPlaces (
+  domain: string, { name, addresses: all }: MailHost, limits: PolicyLimits
+): readonly Place[] {
+  const policy = findPolicy(domain, name, limits)
+  const addresses = all.slice(0, MAX_ADDRESSES)
+  return policy.exchanges.length > 0
+    ? [{ host: { name, id: name, addresses }, policy, party: policy.owner }]
+    : addresses.map(address =>
+      ({ host: { name, id: address, addresses: [address] }, policy, party: address }))
 }
 
 /** Whether a mail domain is of the owner of its exchange, and not of one of his customers. */

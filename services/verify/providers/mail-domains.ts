@@ -83,13 +83,10 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const exchanges = createCache<Found>(options)
   const hosts = createCache<DnsAnswer<string>>(options)
   const roots = createCache<DnsAnswer<string>>(options)
-  const isAvailable = async () =>
-    (await roots.get('.', { tenant: OURS, send: dns.root })).kind === 'found'
+  const isAvailable = async () => (await roots.get('.', OURS, dns.root)).kind === 'found'
   const { isReachable = isPublicAddress, shared, lists } = options
-  const findReachable = (tenant: string) => (host: string) => hosts.get(host, {
-    tenant, send: async () => await reachableAddresses(host, isReachable, async family =>
-      await dns.addresses(host, family, tenant)),
-  })
+  const findReachable = (tenant: string) => (host: string) => hosts.get(host, tenant, () =>
+    reachableAddresses(host, isReachable, family => dns.addresses(host, family, tenant)))
   const search = async (domain: string, tenant: string): Promise<Found> => {
     const literal = literalAddress(domain)
     const answer = literal === undefined ? await dns.mailExchanges(domain, tenant) : NO_RECORDS
@@ -101,26 +98,24 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     }
     return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
   }
-  const findExchanges = (domain: string, tenant: string) => exchanges.get(domain, {
-    tenant, send: async (): Promise<Found> => {
-      if (!await isAvailable()) return NO_ANSWER
-      const result = await search(domain, tenant)
-      if (!DENIALS.includes(result.kind)) return result
-      // The resolvers may have lost the DNS since they were last asked for the root zone.
-      return (await dns.root()).kind === 'found' ? result : NO_ANSWER
-    },
-  })
-  const find = (domain: string, tenant: string) => domains.get(domain, {
-    tenant, send: async () => {
-      const stored = await shared?.read(domain)
-      const earlier = stored && parseResult(stored)
-      if (earlier !== undefined) return earlier
-      const { kind, names: [first] } = await findExchanges(domain, tenant)
-      const exchange = hasExchange(kind) ? maskedExchange(first, domain) : ''
-      const ttlMs = chooseTtl(kind, options)
-      if (ttlMs > 0) await shared?.write(domain, formatResult(kind, exchange), ttlMs)
-      return { kind, ttlMs, exchange }
-    },
+  const ask = async (domain: string, tenant: string): Promise<Found> => {
+    if (!await isAvailable()) return NO_ANSWER
+    const result = await search(domain, tenant)
+    if (!DENIALS.includes(result.kind)) return result
+    // The resolvers may have lost the DNS since they were last asked for the root zone.
+    return (await dns.root()).kind === 'found' ? result : NO_ANSWER
+  }
+  const findExchanges = (domain: string, tenant: string) =>
+    exchanges.get(domain, tenant, () => ask(domain, tenant))
+  const find = (domain: string, tenant: string) => domains.get(domain, tenant, async () => {
+    const stored = await shared?.read(domain)
+    const earlier = stored && parseResult(stored)
+    if (earlier !== undefined) return earlier
+    const { kind, names: [first] } = await findExchanges(domain, tenant)
+    const exchange = hasExchange(kind) ? maskedExchange(first, domain) : ''
+    const ttlMs = chooseTtl(kind, options)
+    if (ttlMs > 0) await shared?.write(domain, formatResult(kind, exchange), ttlMs)
+    return { kind, ttlMs, exchange }
   })
   const policies = new SenderPolicies(dns.texts, {
     ...options, isAvailable, shared: options.sharedPolicies,
@@ -250,9 +245,7 @@ function createCache<T extends { readonly kind: AnyKind, readonly ttlMs?: number
   }
   return {
     peek: (name: string) => answers.get(name),
-    get: async (
-      name: string, { tenant, send }: { readonly tenant: string, readonly send: () => Promise<T> }
-    ): Promise<T> => {
+    get: async (name: string, tenant: string, send: () => Promise<T>): Promise<T> => {
       const answer = answers.get(name)
       if (answer !== undefined) return answer
       const key = `${tenant} ${name}`

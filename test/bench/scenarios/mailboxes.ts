@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { buildPeer } from '../../accuracy/servers/install.ts'
 import { PEER_RESOLVER, peerName, runPeer } from '../../accuracy/servers/peers.ts'
 import { startDnsServer } from '../../support/mail/dns-server.ts'
-import { findPolicy } from '../../../services/verify/mailboxes/policies.ts'
+import { policyAt } from '../../support/mail/owner-policies.ts'
 import { type BenchStack, withServices } from '../services.ts'
 import { seededRandom } from '../../support/random.ts'
 import type { BenchContext } from '../run.ts'
@@ -83,7 +83,7 @@ const LIMITS = { sessions: 2, sessionsAMinute: 60, ratePercent: RATE_PERCENT }
 function hostsOf (real: readonly RealSoftware[]): readonly HostWays[] {
   const large = (owner: string, exchange: string, domains: readonly string[]): HostWays => {
     const { sessions, recipientsAMinute: { most } } =
-      findPolicy(domains[0] ?? '', exchange, LIMITS)
+      policyAt(domains[0] ?? '', exchange, LIMITS)
     return {
       owner,
       exchange,
@@ -269,7 +269,7 @@ function serverFigures (
 const domainIn = (address: string) => address.slice(address.indexOf('@') + 1)
 
 const policyFor = (host: HostWays | undefined) =>
-  findPolicy(host?.domains[0] ?? '', host?.exchange ?? '', LIMITS)
+  policyAt(host?.domains[0] ?? '', host?.exchange ?? '', LIMITS)
 const policyAMinute = (owner: string, ways: readonly HostWays[]): number =>
   policyFor(ways.find(it => it.owner === owner)).recipientsAMinute.most
 

@@ -1,7 +1,7 @@
 import { parse } from 'csv-parse/sync'
 import { createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findPolicy } from '../../../services/verify/mailboxes/policies.ts'
+import { policyAt } from '../../support/mail/owner-policies.ts'
 import type { ClientLog } from '../client-log.ts'
 import type { Fault, Injected, Preparation, Scene } from '../fault.ts'
 import { MovedClock } from '../moved-clock.ts'
@@ -215,7 +215,7 @@ let hosts: MailHosts | undefined
 const EGRESSES = { a: '127.2.0.1', b: '127.2.0.2' }
 /** Of each owner, which has no policy of its own, from each egress. */
 const { sessions: SESSIONS, sessionsAMinute: SESSIONS_A_MINUTE, recipientsAMinute } =
-  findPolicy('example0.com', LARGE, { sessions: 2, sessionsAMinute: 60, ratePercent: 100 })
+  policyAt('example0.com', LARGE, { sessions: 2, sessionsAMinute: 60, ratePercent: 100 })
 
 async function prepareHosts (): Promise<Preparation> {
   const started = await MailHosts.start()

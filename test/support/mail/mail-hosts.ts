@@ -82,11 +82,13 @@ export async function startMailHosts (
     address: string, exchange = `mx.${address.slice(address.indexOf('@') + 1)}`,
     { tenant = 'org:live', signal = new AbortController().signal } = {}
   ) => await hosts.ask(address, {
-    tenant, hosts: [{ name: exchange, addresses: mail.zones[exchange]?.a ?? [] }], signal,
+    tenant, hosts: [{ name: exchange, addresses: mail.zones[exchange]?.a ?? [exchange] }], signal,
   })
   const heard = (exchange: string, verb: string) =>
     (mail.heard.get(exchange) ?? []).filter(line => line.startsWith(verb))
-  return { ask, heard, hosts, reports, memory }
+  /** As the memory knows the server of an exchange whose owner is not listed. */
+  const server = (name: string) => ({ name, id: mail.zones[name]?.a?.[0] ?? '' })
+  return { ask, heard, hosts, reports, memory, server }
 }
 
 /** A memory of one test without limits: what the real one limits is shown on a real Redis. */
@@ -99,10 +101,10 @@ export function createOpenMemory (): HostMemory {
     begin: async (_party, wanted) => ({ session: 'session', recipients: wanted }),
     more: async (_party, _session, wanted) => ({ recipients: wanted, waitMs: 0 }),
     end: async (_party, _session, { restMs = 0 }) => restMs,
-    exchange: async (name, egress) => ({
+    exchange: async ({ name, id }, egress) => ({
       limit: limits.get(name),
-      restMs: rests.getRemainingTTL(`${name} ${egress}`),
-      why: rests.get(`${name} ${egress}`),
+      restMs: rests.getRemainingTTL(`${id} ${egress}`),
+      why: rests.get(`${id} ${egress}`),
       acceptsAny: false,
       hasAccepted: accepting.has(`${name} ${egress}`),
     }),
@@ -110,8 +112,8 @@ export function createOpenMemory (): HostMemory {
       if (limit !== undefined) limits.set(name, limit)
       if (accepted !== undefined) accepting.add(`${name} ${accepted}`)
     },
-    rest: async (name, egress, { why, restMs }) => {
-      rests.set(`${name} ${egress}`, why, { ttl: restMs })
+    rest: async ({ id }, egress, { why, restMs }) => {
+      rests.set(`${id} ${egress}`, why, { ttl: restMs })
     },
     catchAll: async (exchange, domain) => catchAlls.get(`${exchange} ${domain}`),
     rememberCatchAll: async (exchange, domain, isCatchAll) => {

@@ -13,6 +13,32 @@ const MX = 'mx.hosting.net'
 const byDomain = (replies: Readonly<Record<string, string>>) => (line: string) =>
   replies[/@(.*)>/.exec(line)?.[1] ?? ''] ?? '250 fine'
 
+describe('a server whose owner is not listed', () => {
+  it('is its address, whatever names lead there', async () => {
+    const { begin } = createOpenMemory()
+    const begun: string[] = []
+    const { hosts, server } = await startMailHosts({ [MX]: {} }, {
+      memory: {
+        begin: async (party, wanted) => {
+          begun.push(party.policy.owner)
+          return await begin(party, wanted)
+        },
+      },
+    })
+    const { id } = server(MX)
+    const ask = async (name: string, ...addresses: string[]) => await hosts.ask(`jane@${name}`, {
+      tenant: 'a', hosts: [{ name: `mx.${name}`, addresses }], signal: new AbortController().signal,
+    })
+    const accepted = { mailbox: 'accepted' }
+    expect(await ask('a.org', id)).toMatchObject(accepted)
+    // Nobody listens there, as is remembered of the address.
+    expect(await ask('b.org', '1.0.0.1', id)).toMatchObject(accepted)
+    expect(await ask('c.org', '1.0.0.1', id, '1.0.0.2')).toMatchObject(accepted)
+    expect(await ask('d.org', '1.0.0.1')).toMatchObject({ mailbox: 'unreachable' })
+    expect(begun).toEqual([id, '1.0.0.1', id, id])
+  })
+})
+
 describe('a server that refuses everybody, also its postmaster,', () => {
   const script = { EHLO: PIPELINING, POSTMASTER: NO_MAILBOX }
 
@@ -267,7 +293,7 @@ describe('connections of a process', () => {
       memory: {
         begin: async ({ policy: { owner } }) => {
           begun.push(owner)
-          if (owner !== 'a0.org') return await new Promise(() => {})
+          if (owner !== 'mx.a0.org') return await new Promise(() => {})
           await turn.promise
           return NO_TURN
         },
@@ -280,10 +306,10 @@ describe('connections of a process', () => {
       answers.push(ask(`jane@${name}.org`, `mx.${name}.org`, { tenant: `${name[0]}:live`, signal }))
       await new Promise(setImmediate)
     }
-    expect(begun).toEqual(['a0.org', 'a1.org', 'a2.org', 'b0.org'])
+    expect(begun).toEqual(['mx.a0.org', 'mx.a1.org', 'mx.a2.org', 'mx.b0.org'])
     turn.resolve()
     await vi.waitUntil(() => begun.length === 5)
-    expect(begun.at(-1)).toBe('b1.org')
+    expect(begun.at(-1)).toBe('mx.b1.org')
     controller.abort()
     await Promise.all(answers)
   })
@@ -316,13 +342,13 @@ describe('a row that is withdrawn', () => {
   it('leaves its connection to the next exchange', async () => {
     const isTaken = Promise.withResolvers<void>()
     const turn = Promise.withResolvers<void>()
-    const { ask } = await startMailHosts({
+    const { ask, server } = await startMailHosts({
       'mx.busy.org': {}, 'mx.left.org': {}, 'mx.firm.org': { RCPT: NO_MAILBOX },
     }, {
       connections: 1,
       memory: {
         begin: async ({ policy: { owner } }, wanted) => {
-          if (!owner.startsWith('busy.org')) return { session: 'session', recipients: wanted }
+          if (owner !== server('mx.busy.org').id) return { session: 'session', recipients: wanted }
           isTaken.resolve()
           await turn.promise
           return NO_TURN
@@ -421,11 +447,11 @@ describe('a process that stops', () => {
   it('ends its sessions by QUIT and in the memory, and gives rows back', async () => {
     let begun = 0
     const servers = { [MX]: { RCPT: NO_MAILBOX }, 'mx.b.org': {} }
-    const { ask, heard, hosts, reports } = await startMailHosts(servers, {
+    const { ask, heard, hosts, reports, server } = await startMailHosts(servers, {
       idleMs: 600_000,
       memory: {
         begin: async ({ policy: { owner } }, wanted) => {
-          if (owner.startsWith('b.org')) return NO_TURN
+          if (owner === server('mx.b.org').id) return NO_TURN
           begun += 1
           return { session: 'session', recipients: wanted }
         },
@@ -442,7 +468,7 @@ describe('a process that stops', () => {
 
   it('does not wait for a server without an answer, nor remember it for that', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    const { ask, hosts, reports, memory, heard } = await startMailHosts(
+    const { ask, hosts, reports, memory, heard, server } = await startMailHosts(
       { [MX]: { RCPT: 'silent' }, 'mx.b.org': { GREETING: 'silent' } })
     const answers = [ask('jane@firm.org', MX), ask('jane@b.org', 'mx.b.org')]
     await vi.waitUntil(() => heard(MX, 'RCPT').length === 1)
@@ -450,7 +476,7 @@ describe('a process that stops', () => {
     await vi.advanceTimersByTimeAsync(6_000)
     await stopped
     expect(reports).toHaveLength(2)
-    expect((await memory.exchange('mx.b.org', 'probe'))?.why).toBeUndefined()
+    expect((await memory.exchange(server('mx.b.org'), 'probe'))?.why).toBeUndefined()
     await Promise.all(answers)
   })
 })

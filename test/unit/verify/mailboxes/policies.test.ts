@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import {
-  ownerLabel, type OwnerPolicy, findPolicy,
+  listPlaces, ownerLabel, type OwnerPolicy,
 } from '../../../../services/verify/mailboxes/policies.ts'
-import { ownerPolicies } from '../../../support/mail/owner-policies.ts'
+import { ownerPolicies, policyAt } from '../../../support/mail/owner-policies.ts'
 
 const limits = { sessions: 7, sessionsAMinute: 70, ratePercent: 100 }
 const found = (domain: string, exchange: string) => {
-  const { owner, acceptance } = findPolicy(domain, exchange, limits)
+  const { owner, acceptance } = policyAt(domain, exchange, limits)
   return [owner, acceptance]
 }
 
@@ -43,7 +43,7 @@ describe('the policy of a domain and its exchange', () => {
     ['firm.org', 'yahoodns.net.firm.org', 'firm.org'],
     ['firm.org', 'localhost', 'localhost'],
   ])('%s at %s has the limits of the settings, as owner %s', (domain, exchange, owner) => {
-    const policy = findPolicy(domain, exchange, limits)
+    const policy = policyAt(domain, exchange, limits)
     expect(policy).toMatchObject({ owner, sessions: 7, sessionsAMinute: 70 })
     expect(policy.acceptance).toBeUndefined()
     expect(ownerLabel(policy.owner)).toBe('other')
@@ -51,13 +51,32 @@ describe('the policy of a domain and its exchange', () => {
 
   it.each(['google.com', 'mx.firm.de'])('by %s has a share of its rates', exchange => {
     const [all, half] = [100, 50].map(ratePercent =>
-      findPolicy('firm.de', exchange, { ...limits, ratePercent })) as [OwnerPolicy, OwnerPolicy]
+      policyAt('firm.de', exchange, { ...limits, ratePercent })) as [OwnerPolicy, OwnerPolicy]
     const ratesOf = ({ sessionsAMinute, recipientsAMinute: { first, least, most } }: OwnerPolicy) =>
       [sessionsAMinute, first, least, most]
     expect(ratesOf(half)).toEqual(ratesOf(all).map(rate => rate / 2))
     const others = { sessionsAMinute: 0, recipientsAMinute: all.recipientsAMinute }
     expect({ ...half, ...others }).toEqual({ ...all, ...others })
   })
+})
+
+it.each([
+  ['aspmx.l.google.com', [['google', 'aspmx.l.google.com', ['192.0.2.1', '192.0.2.2']]]],
+  ['mx.evil.org', [
+    ['192.0.2.1', '192.0.2.1', ['192.0.2.1']], ['192.0.2.2', '192.0.2.2', ['192.0.2.2']],
+  ]],
+])('the sessions at %s are counted by its owner if listed, else by address', (name, expected) => {
+  const places = listPlaces('firm.de', { name, addresses: ['192.0.2.1', '192.0.2.2'] }, limits)
+  expect(places.map(({ party, host: { id, addresses } }) => [party, id, addresses]))
+    .toEqual(expected)
+})
+
+it('of an exchange with many addresses the first four are servers', () => {
+  const addresses = Array.from({ length: 9 }, (_, at) => `192.0.2.${at}`)
+  const tried = (name: string) =>
+    listPlaces('firm.de', { name, addresses }, limits).flatMap(({ host }) => host.addresses)
+  expect([tried('mx.google.com'), tried('mx.evil.org')])
+    .toEqual([addresses.slice(0, 4), addresses.slice(0, 4)])
 })
 
 it.each(ownerPolicies())('every policy of $owner can be kept', policy => {

@@ -160,11 +160,11 @@ describe('an owner that says we ask too fast', () => {
   })
 
   it('at the greeting for a time is not asked in it', async () => {
-    const { ask, memory } = await start(() => undefined, {}, {
+    const { ask, memory, server } = await start(() => undefined, {}, {
       GREETING: '421 4.3.2 Too many connections, try again in 20 minutes',
     })
     await ask('jane@firm.org')
-    const { why, restMs = 0 } = await memory.exchange(MX, 'probe') ?? {}
+    const { why, restMs = 0 } = await memory.exchange(server(MX), 'probe') ?? {}
     expect([why, restMs > 600_000, restMs <= 1_200_000]).toEqual(['greylisted', true, true])
   })
 
@@ -209,18 +209,18 @@ describe('a made-up name', () => {
 describe('the limit of an exchange', () => {
   it('is not learnt from one dropped connection', async () => {
     let count = 0
-    const { ask, memory } = await start(() => ++count === 5 ? 'drop' : NO_MAILBOX)
+    const { ask, memory, server } = await start(() => ++count === 5 ? 'drop' : NO_MAILBOX)
     await ask(...people(30))
-    expect((await memory.exchange(MX, 'probe'))?.limit).toBeUndefined()
+    expect((await memory.exchange(server(MX), 'probe'))?.limit).toBeUndefined()
   })
 
   it.each([
     ['where two sessions end at the same recipient', 'drop'],
     ['where none is taken after a further MAIL', '452 4.5.3 Too many recipients'],
   ])('is learnt %s', async (_, reply) => {
-    const { ask, memory } = await start((_address, place) => place > 5 ? reply : NO_MAILBOX)
+    const { ask, memory, server } = await start((_address, place) => place > 5 ? reply : NO_MAILBOX)
     await ask(...people(30))
-    expect((await memory.exchange(MX, 'probe'))?.limit).toBe(5)
+    expect((await memory.exchange(server(MX), 'probe'))?.limit).toBe(5)
   })
 })
 
