@@ -38,7 +38,8 @@ const command = new Command('mutate')
   .option('--once', 'runs each change until a test finds it, which takes a fraction of the time: ' +
     'tests that find none are redundant beside those before them')
   .addOption(new Option('--sample <number>', 'only so many changes, evenly drawn and always the ' +
-    'same, each until a test finds it: the share of a whole folder in minutes')
+    'same: with --once the share of a whole folder in minutes, without it also the tests that ' +
+    'may be redundant')
     .argParser(Number).conflicts('save'))
   .option('--simulation', 'also runs the simulation, which takes seconds for each change')
   .option('--report <file>', 'keeps what each test found, as JSON')
@@ -69,11 +70,10 @@ for (const end of ['SIGINT', 'SIGTERM'] as const) process.once(end, () => proces
 
 const allMutants = await instrument(folder, mutated, line => console.error(line))
 const mutants = options.sample === undefined ? allMutants : sample(allMutants, options.sample)
-const isUntilFound = options.once === true || options.sample !== undefined
 const unitPattern = `${unitTests}/**/*.test.ts`
 const patterns = options.tests ?? [
-  // Of a sample only the share counts: the fastest find what they can first.
-  ...options.sample === undefined ? [] : [unitPattern],
+  // For the share of a sample alone the fastest find what they can first.
+  ...options.sample !== undefined && options.once ? [unitPattern] : [],
   ...ON_REDIS.map(name => `test/integration/${name}.test.ts`),
   'test/properties/**/*.test.ts', 'test/accuracy/phones.test.ts', unitPattern,
   ...options.simulation ? [SIMULATION] : [],
@@ -123,7 +123,7 @@ async function mutate (
   await forEachAtATime(testFiles, async file => {
     // What a disturbed test finds may be found by none.
     const reliable = tests.filter(({ isDisturbed }) => !isDisturbed)
-    const only = isUntilFound && missedOf({ mutants: all, tests: reliable }).map(({ id }) => id)
+    const only = options.once && missedOf({ mutants: all, tests: reliable }).map(({ id }) => id)
     const result = await runTestFile(folder, file, { maxMs, ...only && { only } },
       line => console.error(line))
     for (const id of result.fixed) fixed.add(id)
@@ -156,16 +156,18 @@ async function forEachAtATime (
 }
 
 function linesOf (report: Report): readonly string[] {
-  const spare = options.sample === undefined ? spareTests(report, isProperty) : []
+  // What finds none of a sample may find another change: a sample only names whom to ask.
+  const word = options.sample === undefined ? 'redundant' : 'may be redundant'
   return [
     ...missedOf(report).map(mutant => `not found: ${wordsOf(mutant)}`),
-    ...spare.map(test => `redundant: ${test}`),
+    ...spareTests(report, isProperty).map(test => `${word}: ${test}`),
   ]
 }
 
-/** Whether a test draws its cases, by fast-check or from seeds. */
+/** Whether a test draws its cases, by fast-check or from numbers that are seeds. */
 function isProperty (file: string): boolean {
-  return /\bfc\.assert|seed/i.test(readFileSync(join(root, file), 'utf8'))
+  return /\bfc\.assert|\bseededRandom\b|describeBusContract/
+    .test(readFileSync(join(root, file), 'utf8'))
 }
 
 function wordsOf ({ file, line, kind, replacement }: Mutant): string {
