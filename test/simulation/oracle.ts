@@ -169,6 +169,11 @@ async function checkBlocks (
       const bitmaps = [finished, cached, live, invalid, unknown, cancelled]
       complain(`bitmaps of a block of ${value.job}`,
         [block.rows, ...ended], bitmaps.map(bitmap => [...indexes(bitmap)]))
+      complain(`cells of a block of ${value.job}`, [],
+        block.columns.filter(({ name }) => cellsIn(block, name)?.length !== block.rows.length))
+      const copies = (byEnd.get('duplicate') ?? []).map(([, row]) => row)
+      complain(`originals in a block of ${value.job} that are copies`, [],
+        value.duplicates.filter(({ row }) => copies.includes(row)))
     }
   }
 }
