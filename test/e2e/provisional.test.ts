@@ -159,6 +159,9 @@ describe('provisional results', () => {
     const { next = '' } = await readLines(other)
     const asks = [
       [`/jobs/${id}/results?format=jsonl&after=${next}`, 400, 'invalid_request'],
+      [`/jobs/${id}/results?format=jsonl&provisional=TRUE`, 400, 'invalid_request'],
+      [`/jobs/${id}/results?format=csv&provisional=true`, 400, 'invalid_request'],
+      [`${path}&after=`, 400, 'invalid_request'],
       [`${path}&after=1.0.0.0.x`, 400, 'invalid_request'],
       [`${path}&after=${next}`, 409, 'cursor_moved'],
       [`/jobs/job_${'0'.repeat(26)}/results?format=jsonl&provisional=true`, 404, 'job_not_found'],

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
-import { ask, newCustomer, newNumbers, service } from './support.ts'
+import { ask, service } from './support.ts'
 
 it('a preview of no file, of no text, or with options of jobs is refused', async () => {
   const preview = async (body: Uint8Array | string, query: object = {}, type = 'text/csv') => {
@@ -42,38 +42,5 @@ it('a preview of no file, of no text, or with options of jobs is refused', async
     [{ Header: 'true' }, 400, 'invalid_request', 'Header'],
   ] as const) {
     expect([query, ...await preview(phones, query)]).toEqual([query, ...answer])
-  }
-})
-
-it('results that are read while a job runs, and its events ' +
-  'are 400 for a cursor or event id that was never given out', async () => {
-  const { client, key } = await newCustomer()
-  const { id } = await client.createJob({ service, inputs: newNumbers(2) })
-  await client.waitForEnd(id)
-  const read = async (query: Readonly<Record<string, string>>) => {
-    const { status, code, json } = await ask(
-      `/jobs/${id}/results?${new URLSearchParams({ format: 'jsonl', ...query })}`, { key })
-    return [status, code, json.error?.param]
-  }
-  for (const provisional of ['false', '1', 'TRUE', '', 'true ', 'true,true']) {
-    expect([provisional, ...await read({ provisional })])
-      .toEqual([provisional, 400, 'invalid_request', 'provisional'])
-  }
-  for (const format of ['csv', 'json', 'xlsx', 'parquet']) {
-    expect((await read({ format, provisional: 'true' })).slice(0, 2))
-      .toEqual([400, 'invalid_request'])
-  }
-  expect(await read({ after: '1' })).toEqual([400, 'invalid_request', 'after'])
-  const never = ['', '0', '-1', '1e9', ' 1', 'null', '٣', '../1', '%00', 'x'.repeat(101),
-    '9'.repeat(100), '\u0000', id, "1' OR 1=1"]
-  for (const after of never) {
-    expect([after, ...await read({ provisional: 'true', after })])
-      .toEqual([after, 400, 'invalid_request', 'after'])
-  }
-  for (const last of never.filter(text => /^[\x21-\x7e]+$/.test(text))) {
-    const { status, code, json } = await ask(`/jobs/${id}/events`,
-      { key, headers: { 'last-event-id': last } })
-    expect([last, status, code, json.error.param])
-      .toEqual([last, 400, 'invalid_request', 'Last-Event-ID'])
   }
 })

@@ -2,9 +2,6 @@ import { describe, expect, it } from 'vitest'
 import { answerTo, ask, ended, newCustomer, openRequest, PROXY, service, shared }
   from './support.ts'
 
-/** Methods that a server may take wherever it takes others. */
-const NATURAL = ['HEAD', 'OPTIONS']
-
 const nobodys = '/jobs/job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
 /** Every code that an answer may have, by status. */
@@ -65,22 +62,11 @@ describe.concurrent('an error', () => {
     expect(text).toContain('temporarily_unavailable')
   })
 
-  it('for a wrong path is 404, for a wrong method 405 with Allow', async () => {
+  it('for a wrong path is 404', async () => {
     const { test } = await newCustomer()
     for (const path of ['/nothing', '/jobs/a/b/c', '//nothing', '//api/v2/jobs']) {
       const { status, code } = await test.ask(path)
       expect([path, status, code]).toEqual([path, 404, 'not_found'])
-    }
-    const cases: readonly (readonly [string, string, readonly string[]])[] = [
-      ['/jobs', 'DELETE', ['GET', 'POST']], ['/quotes', 'GET', ['POST']],
-      [nobodys, 'PUT', ['DELETE', 'GET']], [`${nobodys}/results`, 'POST', ['GET']],
-      ['/balance', 'PATCH', ['GET']],
-    ]
-    for (const [path, method, methods] of cases) {
-      const { status, code, headers } = await test.ask(path, { method })
-      const allowed = headers.get('allow')?.split(', ')
-        .filter(name => !NATURAL.includes(name)).toSorted()
-      expect([path, status, code, allowed]).toEqual([path, 405, 'method_not_allowed', methods])
     }
   })
 })

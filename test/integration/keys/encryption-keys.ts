@@ -2,10 +2,9 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { shipAccounts } from '../../../services/accounts/account-topics.ts'
 import {
   addOrganizationKey, createOrganizationKeys, OrganizationKeyStore,
-  createPublicOrganizationKeys, ERASED_FIELD, OrganizationErasedError, wrappingKeyId,
+  createPublicOrganizationKeys, OrganizationErasedError, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
-import { accountKey } from '../../../services/accounts/records.ts'
 import { readRootId } from '../../../services/runtime/crypto/root-keys.ts'
 import { createJobKeyEraser } from '../../../services/jobs/erasures.ts'
 import { keysInTopic } from '../../../services/jobs/job-keys.ts'
@@ -90,15 +89,6 @@ describe('the keys of an organization', () => {
     await restore()
     expect((await keyStore.read(id)).map(({ class: name, version }) => `${name}.${version}`))
       .not.toContain(`${old!.class}.${old!.version}`)
-  })
-
-  it('are gone for good once the organization is erased', async () => {
-    const id = await createOrganization(roots)
-    const keys = keysOf()
-    await keyStore.erase(id)
-    await redis.hset(accountKey(`org:${id}`), ERASED_FIELD, '1')
-    await expect(keys.wrap(id, plain, binding)).rejects.toThrow(OrganizationErasedError)
-    expect(await keyStore.read(id)).toEqual([])
   })
 })
 

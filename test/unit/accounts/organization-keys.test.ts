@@ -65,7 +65,8 @@ describe('the stored key of an organization', () => {
   it('leaves the memory of a process five seconds after it was erased', async () => {
     const keys = keysOf()
     const bytes = await keys.wrap('org_1', plain, binding)
-    await redis.del(stored)
+    await store.erase('org_1')
+    expect(await store.read('org_1')).toEqual([])
     await erase()
     expect(await keys.unwrap('org_1', bytes, binding)).toEqual(plain)
     vi.setSystemTime(Date.now() + FIVE_SECONDS_MS)
