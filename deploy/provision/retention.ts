@@ -1,4 +1,4 @@
-import type { ClickHouseClient } from '@clickhouse/client'
+import type { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 
 type Retention = {
   readonly months: number | undefined
@@ -11,7 +11,7 @@ type Retention = {
  * month each and are dropped as a whole. Returns what it changed, in words.
  */
 export async function keepRecords (
-  clickhouse: ClickHouseClient, { months, convert }: Retention
+  clickhouse: Clickhouse, { months, convert }: Retention
 ): Promise<string | undefined> {
   const current = await currentMonths(clickhouse)
   if (current === months) return undefined
@@ -21,16 +21,15 @@ export async function keepRecords (
         'ALTER TABLE jobs MODIFY SETTING ttl_only_drop_parts = 1',
         `ALTER TABLE jobs MODIFY TTL toDateTime(created) + toIntervalMonth(${months})`,
       ]
-  for (const query of statements.flatMap(convert)) await clickhouse.command({ query })
+  for (const query of statements.flatMap(convert)) await clickhouse.command(query)
   return months === undefined
     ? 'final records are kept forever'
     : `final records are kept for ${months} months`
 }
 
-async function currentMonths (clickhouse: ClickHouseClient): Promise<number | undefined> {
-  const answer = await clickhouse.query({ query: SELECT_TTL, format: 'JSONEachRow' })
-  const [found] = await answer.json<{ readonly months: string }>()
-  const months = Number(found?.months ?? 0)
+async function currentMonths (clickhouse: Clickhouse): Promise<number | undefined> {
+  const [ttl] = await clickhouse.rows<{ readonly months: string }>(SELECT_TTL)
+  const months = Number(ttl?.months ?? 0)
   return months > 0 ? months : undefined
 }
 

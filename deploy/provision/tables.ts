@@ -1,8 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { ClickHouseClient } from '@clickhouse/client'
-import {
-  connectClickhouse, COMMAND_TIMEOUT_MS,
-} from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse, COMMAND_TIMEOUT_MS } from '../../services/runtime/platform/clickhouse.ts'
 import { inCloud, migrationsOnCluster, onCluster } from './cluster.ts'
 import { migrations, selectPending, type Applied, type Migration } from './migrations.ts'
 import { keepRecords } from './retention.ts'
@@ -28,7 +25,7 @@ export async function applyMigrations (
   { url, passwordFile, kind = 'single', cluster = '', keepMonths }: Target,
   say: (line: string) => void
 ): Promise<void> {
-  const clickhouse = connectClickhouse(url, { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile })
+  const clickhouse = new Clickhouse(url, { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile })
   try {
     const database = await findDatabase(clickhouse, kind)
     const statementsFor = {
@@ -42,8 +39,10 @@ export async function applyMigrations (
       },
     }
     const { create, convert } = statementsFor[kind]
-    await clickhouse.command({ query: create })
-    const missing = selectPending(migrations(), await appliedIn(clickhouse), ownRelease())
+    await clickhouse.command(create)
+    const applied = await clickhouse.rows<Applied>(
+      'SELECT DISTINCT number, name, digest FROM applied_migrations ORDER BY number')
+    const missing = selectPending(migrations(), applied, ownRelease())
     for (const { statements, ...migration } of missing) {
       await apply(clickhouse, { ...migration, statements: statements.flatMap(convert) })
     }
@@ -61,20 +60,16 @@ const KINDS: Readonly<Record<string, Kind>> =
 const OWNERS = { single: 'one server', replicated: 'a cluster', cloud: 'ClickHouse Cloud' }
 
 /** The name of the database, once its tables are of the wanted kind. */
-async function findDatabase (clickhouse: ClickHouseClient, kind: Kind): Promise<string> {
-  const answer = await clickhouse.query({
-    query: `
-      SELECT currentDatabase() AS database,
-        (SELECT any(engine) FROM system.tables
-          WHERE database = currentDatabase() AND name = 'jobs') AS engine`,
-    format: 'JSONEachRow',
-  })
-  const [found] = await answer.json<{ readonly database: string, readonly engine: string | null }>()
-  const { database = '', engine } = found ?? {}
-  const current = engine ? KINDS[engine] ?? 'single' : kind
-  if (current === kind) return database
-  throw new Error(`the tables of database ${database} are those of ${OWNERS[current]}: set ` +
-    `CLICKHOUSE_KIND=${current}, or use an empty database and copy the rows`)
+async function findDatabase (clickhouse: Clickhouse, kind: Kind): Promise<string> {
+  const [current] = await clickhouse.rows<{ database: string, engine: string | null }>(`
+    SELECT currentDatabase() AS database,
+      (SELECT any(engine) FROM system.tables
+        WHERE database = currentDatabase() AND name = 'jobs') AS engine`)
+  const { database = '', engine } = current ?? {}
+  const existing = engine ? KINDS[engine] ?? 'single' : kind
+  if (existing === kind) return database
+  throw new Error(`the tables of database ${database} are those of ${OWNERS[existing]}: set ` +
+    `CLICKHOUSE_KIND=${existing}, or use an empty database and copy the rows`)
 }
 
 const CREATE_TABLE = `
@@ -82,25 +77,15 @@ const CREATE_TABLE = `
   (number UInt32, name String, digest String, applied DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = ReplacingMergeTree ORDER BY number`
 
-async function appliedIn (clickhouse: ClickHouseClient): Promise<readonly Applied[]> {
-  const answer = await clickhouse.query({
-    query: 'SELECT DISTINCT number, name, digest FROM applied_migrations ORDER BY number',
-    format: 'JSONEachRow',
-  })
-  return await answer.json<Applied>()
-}
-
 async function apply (
-  clickhouse: ClickHouseClient, { number, name, digest, statements }: Migration
+  clickhouse: Clickhouse, { number, name, digest, statements }: Migration
 ): Promise<void> {
   for (const query of statements) {
-    await clickhouse.command({ query }).catch(cause => {
+    await clickhouse.command(query).catch(cause => {
       throw new Error(`migration ${name} failed: ${String(cause.message)}`, { cause })
     })
   }
-  await clickhouse.insert({
-    table: 'applied_migrations', values: [{ number, name, digest }], format: 'JSONEachRow',
-  })
+  await clickhouse.insert({ table: 'applied_migrations', values: [{ number, name, digest }] })
 }
 
 function ownRelease (): string {

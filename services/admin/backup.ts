@@ -1,6 +1,6 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import Type from 'typebox'
 import { counted, createProgressLine } from '../client/terminal.ts'
+import type { Clickhouse } from '../runtime/platform/clickhouse.ts'
 import { clickhouseKeys, commonConfig, loadConfig, pick } from '../runtime/platform/config.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import { retry, sleep } from '../runtime/platform/retry.ts'
@@ -83,10 +83,10 @@ const MAX_PAUSE_MS = 10_000
  * @throws CommandFailure with the reason of ClickHouse when there is no complete backup.
  */
 async function backUp (
-  clickhouse: ClickHouseClient, { destination, show }: BackupOptions
+  clickhouse: Clickhouse, { destination, show }: BackupOptions
 ): Promise<BackupState> {
-  const answer = await clickhouse.query({ query: SELECT_DATABASE, format: 'JSONEachRow' })
-  const [place] = await answer.json<{ readonly database: string, readonly cluster: string }>()
+  const [place] = await clickhouse.rows<{ readonly database: string, readonly cluster: string }>(
+    SELECT_DATABASE)
   if (place === undefined) {
     throw new CommandFailure('The database in CLICKHOUSE_URL has no tables, or its user may not ' +
       'back them up: check the name of the database, and GRANT BACKUP.')
@@ -95,16 +95,10 @@ async function backUp (
   const backups = place.cluster === ''
     ? 'system.backups'
     : `clusterAllReplicas('${place.cluster}', system.backups)`
-  const read = async () => {
-    const answer = await clickhouse.query({
-      query: `SELECT name, status, error, num_files AS files, total_size AS bytes,
-          formatReadableSize(total_size) AS size
-        FROM ${backups} WHERE id = {id:String}`,
-      query_params: { id },
-      format: 'JSONEachRow',
-    })
-    return (await answer.json<BackupState>())[0]
-  }
+  const read = async () => (await clickhouse.rows<BackupState>(
+    `SELECT name, status, error, num_files AS files, total_size AS bytes,
+        formatReadableSize(total_size) AS size
+      FROM ${backups} WHERE id = {id:String}`, { id }))[0]
   for (let pauseMs = 250; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
     const state = await retry(5, read, { firstMs: 1_000, when: isInfrastructure })
     if (state === undefined) {
@@ -133,21 +127,18 @@ const SYNTAX_ERROR = '62'
 
 /** Starts a backup, and returns its id. */
 async function start (
-  clickhouse: ClickHouseClient,
+  clickhouse: Clickhouse,
   { destination, database, cluster }: Record<'destination' | 'database' | 'cluster', string>
 ): Promise<string> {
   const left = LEFT_OUT.map(table => `\`${database}\`.${table}`).join(', ')
   const servers = cluster === '' ? '' : ` ON CLUSTER '${cluster}'`
-  const started = await clickhouse.query({
-    query: `BACKUP DATABASE \`${database}\` EXCEPT TABLES ${left}${servers} ` +
-      `TO ${destination} ASYNC`,
-    format: 'JSONEachRow',
-  }).catch((error: unknown) => {
+  const [started] = await clickhouse.rows<{ readonly id: string }>(
+    `BACKUP DATABASE \`${database}\` EXCEPT TABLES ${left}${servers} TO ${destination} ASYNC`
+  ).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === SYNTAX_ERROR)) throw error
     // The message repeats what was not understood, with its secrets.
     throw new CommandFailure('ClickHouse does not understand BACKUP_TO: check its quotes and ' +
       'brackets.')
   })
-  const [{ id } = { id: '' }] = await started.json<{ readonly id: string }>()
-  return id
+  return started?.id ?? ''
 }

@@ -20,7 +20,7 @@ import { toKafkaConnection, describeAccessError } from '../runtime/kafka/connect
 import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
 import { createTopicReader, type TopicReader } from '../runtime/kafka/topic-reader.ts'
-import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
+import { Clickhouse, COMMAND_TIMEOUT_MS } from '../runtime/platform/clickhouse.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import {
   cacheKeys, clickhouseKeys, commonConfig, defineConfig, kafkaKeys, loadConfig, messageKeys, pick,
@@ -153,7 +153,9 @@ const OPENERS: {
   state: openRedis('STATE'),
   cache: openRedis('CACHE'),
   clickhouse: (settings, onClose) => {
-    const clickhouse = connectCommandClickhouse(settings)
+    const clickhouse = new Clickhouse(settings.CLICKHOUSE_URL, {
+      timeoutMs: COMMAND_TIMEOUT_MS, passwordFile: settings.CLICKHOUSE_PASSWORD_FILE,
+    })
     onClose(() => clickhouse.close())
     return clickhouse
   },

@@ -1,4 +1,3 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import { hash } from 'node:crypto'
 import type { Keys } from '../../schemas/types.ts'
 import type { Wrapped, WrappedPiece } from '../accounts/records.ts'
@@ -15,7 +14,7 @@ import type { Producer, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { batchReads } from '../runtime/platform/batch-writes.ts'
 import { createCompareAndSet, listMasters, type RedisClient } from '../runtime/platform/redis.ts'
-import { deleteRows, insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
+import { type Clickhouse, deleteRows } from '../runtime/platform/clickhouse.ts'
 import { messageKey, topicName } from '../runtime/platform/topics.ts'
 import type { Connections } from '../runtime/engine/connections.ts'
 
@@ -37,9 +36,9 @@ const MAX_JOBS_PER_QUERY = 100
  * them soon after the close, and a search of the topic is slow. Rows without a valid signature are
  * reported and skipped.
  */
-export function createJobKeyCopy (clickhouse: ClickHouseClient, mac: RecordMac) {
+export function createJobKeyCopy (clickhouse: Clickhouse, mac: RecordMac) {
   const select = async function * (query: string, parameters: Record<string, unknown> = {}) {
-    for await (const row of streamRows<StoredKey>(clickhouse, query, parameters)) {
+    for await (const row of clickhouse.stream<StoredKey>(query, parameters)) {
       if (!mac.isAuthentic(row.mac, toSigned(row))) continue
       const { tenant, job, wrapped_base64: wrapped, created_ms: createdMs } = row
       yield { tenant, job, wrapped: Buffer.from(wrapped, 'base64'), createdMs: Number(createdMs) }
@@ -67,7 +66,7 @@ export function createJobKeyCopy (clickhouse: ClickHouseClient, mac: RecordMac) 
       // A digest of MACs: with a predictable token an attacker could make ClickHouse drop the
       // insert.
       const token = hash('sha256', values.map(row => row.mac).join())
-      await insertRows(clickhouse, { table: 'job_keys', columns: COLUMNS, values, token })
+      await clickhouse.insert({ table: 'job_keys', values, token })
     },
 
     /** The newest wrapped key of a job. Concurrent calls share a query. */
@@ -78,10 +77,8 @@ export function createJobKeyCopy (clickhouse: ClickHouseClient, mac: RecordMac) 
 
     /** The job of each stored row of these jobs, including forged rows. */
     rowsOf: async (tenant: string, jobs: readonly string[]): Promise<readonly string[]> => {
-      const copied: string[] = []
-      const rows = streamRows<{ readonly job: string }>(clickhouse, SELECT_JOBS, { tenant, jobs })
-      for await (const { job } of rows) copied.push(job)
-      return copied
+      const rows = await clickhouse.rows<{ readonly job: string }>(SELECT_JOBS, { tenant, jobs })
+      return rows.map(({ job }) => job)
     },
 
     /** Deletes the rows of these jobs; ClickHouse deletes their files some seconds later. */
@@ -111,8 +108,6 @@ type StoredKey = SignedKey & { readonly created_ms: string, readonly mac: string
 
 const toSigned = ({ tenant, job, wrapped_base64: content }: SignedKey): SignedRecord =>
   ({ table: 'job_keys', tenant, id: job, content })
-
-const COLUMNS = ['tenant', 'job', 'wrapped_base64', 'created', 'mac'] as const
 
 const SELECT = `
   SELECT tenant, job, base64Encode(wrapped) AS wrapped_base64,

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
-import type { ClickHouseClient } from '@clickhouse/client'
 import type { Journal } from '../../schemas/types.ts'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
+import type { Clickhouse } from '../runtime/platform/clickhouse.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import type { AdminClient } from '../runtime/kafka/client.ts'
 import { fetchLags, type GroupLag } from '../runtime/kafka/admin.ts'
@@ -303,7 +303,7 @@ type Stores = Watching & {
   readonly state: RedisClient
   readonly durability?: Durability
   readonly adminClient: Pick<AdminClient, 'use'>
-  readonly clickhouse: Pick<ClickHouseClient, 'query'>
+  readonly clickhouse: Pick<Clickhouse, 'rows'>
 }
 
 /** Reports metrics of Redis, Kafka and ClickHouse, read when metrics are scraped. */
@@ -346,8 +346,7 @@ const WORK = `
 function watchClickhouse (
   { clickhouse, metrics, log }: Watching & Pick<Stores, 'clickhouse'>
 ): void {
-  const readCached = <T>(query: string) => createCachedReading(async () =>
-    await (await clickhouse.query({ query, format: 'JSONEachRow' })).json<T>(), {
+  const readCached = <T>(query: string) => createCachedReading(() => clickhouse.rows<T>(query), {
     name: 'the system tables of ClickHouse', log,
   })
   const disks = readCached<{ name: string, total: number, free: number }>(DISKS)

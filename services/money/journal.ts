@@ -1,11 +1,10 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import { hash, randomUUID } from 'node:crypto'
 import type { Journal } from '../../schemas/types.ts'
 import {
   createMac, type MessageKeySettings, type RecordMac, type SignedRecord,
 } from '../runtime/crypto/mac.ts'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
-import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
+import type { Clickhouse } from '../runtime/platform/clickhouse.ts'
 import { type Amounts, areEqual, post, subtract, ZERO_AMOUNTS } from './prices.ts'
 
 /** Sequence numbers, both ends inclusive. */
@@ -337,14 +336,14 @@ const ROWS_PER_PAGE = 2_000
 const PAGE_GROWTH = 16
 
 /** Stores many entries per insert; an entry that is stored twice is read once. */
-export function createJournalCopy (clickhouse: ClickHouseClient, mac: RecordMac): JournalCopy {
+export function createJournalCopy (clickhouse: Clickhouse, mac: RecordMac): JournalCopy {
   const isSigned = (row: StoredEntry, entry: Journal) =>
     mac.isAuthentic(row.mac, toSignedRecord(entry))
   const append = async (entries: readonly Journal[]) => {
     const byText = new Map(entries.map(entry => [canonicalText(entry), entry]))
     for (const some of splitBatches([...byText.values()], ENTRIES_PER_QUERY)) {
       const byTenant = Map.groupBy(some, ({ tenant }) => tenant)
-      const rows = streamRows<StoredEntry>(clickhouse, SELECT_STORED, {
+      const rows = clickhouse.stream<StoredEntry>(SELECT_STORED, {
         tenants: [...byTenant.keys()],
         seqs: [...new Set(some.map(({ seq }) => seq))],
         named: new Map([...byTenant].map(([tenant, named]) =>
@@ -358,12 +357,11 @@ export function createJournalCopy (clickhouse: ClickHouseClient, mac: RecordMac)
     const values = missing.map(entry => toRow(entry, mac))
     // Of another insert of the same rows ClickHouse would drop the later one, though somebody may
     // have deleted them in between. An entry that is stored twice is read once.
-    await insertRows(
-      clickhouse, { table: 'journal', columns: COLUMNS, values, token: randomUUID() })
+    await clickhouse.insert({ table: 'journal', values, token: randomUUID() })
     return missing
   }
   const read = (tenant: string) =>
-    verified(streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant }), isSigned)
+    verified(clickhouse.stream<StoredEntry>(SELECT_ALL, { tenant }), isSigned)
   const pages: JournalCopy['pages'] = async function * (tenant, from) {
     const stored = pagesFrom(clickhouse, tenant, from)
     for await (const rows of stored) yield await verified(rows, isSigned)
@@ -373,7 +371,7 @@ export function createJournalCopy (clickhouse: ClickHouseClient, mac: RecordMac)
     if (from.size === 0) return ends
     const after = new Map([...from].map(([tenant, { seq }]) => [tenant, seq]))
     const tenants = [...from.keys()]
-    const rows = streamRows<StoredEntry>(clickhouse, SELECT_AFTER, { tenants, after })
+    const rows = clickhouse.stream<StoredEntry>(SELECT_AFTER, { tenants, after })
     for await (const row of rows) {
       const entry = toEntry(row)
       if (!isSigned(row, entry)) continue
@@ -392,8 +390,6 @@ export function createJournalCopy (clickhouse: ClickHouseClient, mac: RecordMac)
   }
 }
 
-type Reading = Pick<ClickHouseClient, 'query'>
-
 async function verified (
   rows: AsyncIterable<StoredEntry> | readonly StoredEntry[], isSigned: IsSigned
 ): Promise<StoredJournal> {
@@ -410,13 +406,11 @@ async function verified (
 type IsSigned = (row: StoredEntry, entry: Journal) => boolean
 
 function createNewestReader (
-  clickhouse: Reading, isSigned: IsSigned
+  clickhouse: Clickhouse, isSigned: IsSigned
 ): JournalCopy['readNewest'] {
   const hasLater = async (entry: Journal) => {
     const { tenant, seq, entryId, job } = entry
-    const later = await readRows<StoredEntry>(clickhouse, SELECT_LATER, {
-      tenant, seq, entryId, job,
-    })
+    const later = await clickhouse.rows<StoredEntry>(SELECT_LATER, { tenant, seq, entryId, job })
     return later.filter(row => isSigned(row, toEntry(row))).map(toEntry).some(other =>
       movementId(other) === movementId(entry) && !movesLess(entry, other))
   }
@@ -443,8 +437,8 @@ function createNewestReader (
       })
       // A filter by type would hide the other entries of a seq, and a subquery over all shards may
       // be forbidden.
-      const rows = await readRows<StoredEntry>(
-        clickhouse, SELECT_SEQS, { tenant, seqs: [...new Set([...seqs, ...several])] })
+      const rows = await clickhouse.rows<StoredEntry>(
+        SELECT_SEQS, { tenant, seqs: [...new Set([...seqs, ...several])] })
       const { entries: stored } = await verified(rows, isSigned)
       const movements = new Movements()
       for (const entry of stored) movements.add(entry)
@@ -461,21 +455,21 @@ function createNewestReader (
 }
 
 async function readSeqs (
-  clickhouse: Reading, query: string, parameters: Record<string, unknown>
+  clickhouse: Clickhouse, query: string, parameters: Record<string, unknown>
 ): Promise<readonly string[]> {
-  const rows = await readRows<Pick<StoredEntry, 'seq'>>(clickhouse, query, parameters)
+  const rows = await clickhouse.rows<Pick<StoredEntry, 'seq'>>(query, parameters)
   return rows.map(({ seq }) => seq)
 }
 
 /** One query per page, as the caller may take hours between two pages. */
 async function * pagesFrom (
-  clickhouse: Reading, tenant: string, from: { readonly seq: number, readonly atMs: number }
+  clickhouse: Clickhouse, tenant: string, from: { readonly seq: number, readonly atMs: number }
 ): AsyncGenerator<readonly StoredEntry[]> {
   type First = { readonly first: string }
-  const [found] = await readRows<First>(clickhouse, SELECT_FIRST, { tenant, ...from })
+  const [found] = await clickhouse.rows<First>(SELECT_FIRST, { tenant, ...from })
   let seq = found?.first ?? '0'
   for (let limit = ROWS_PER_PAGE; ;) {
-    const rows = await readRows<StoredEntry>(clickhouse, SELECT_PAGE, { tenant, seq, limit })
+    const rows = await clickhouse.rows<StoredEntry>(SELECT_PAGE, { tenant, seq, limit })
     const isLast = rows.length < limit
     const last = rows.at(-1)?.seq ?? seq
     // The rows of the last seq may continue on the next page.
@@ -487,22 +481,12 @@ async function * pagesFrom (
   }
 }
 
-async function readRows<T> (
-  clickhouse: Reading, query: string, parameters: Record<string, unknown>
-): Promise<readonly T[]> {
-  const rows: T[] = []
-  for await (const row of streamRows<T>(clickhouse, query, parameters)) rows.push(row)
-  return rows
-}
-
 async function readNumbers (
-  clickhouse: Reading, query: string, parameters: Record<string, unknown>
+  clickhouse: Clickhouse, query: string, parameters: Record<string, unknown>
 ): Promise<ReadonlyMap<string, number>> {
-  const rows = streamRows<{ readonly tenant: string, readonly entries: string }>(
-    clickhouse, query, parameters)
-  const entries = new Map<string, number>()
-  for await (const row of rows) entries.set(row.tenant, Number(row.entries))
-  return entries
+  const rows = await clickhouse.rows<{ readonly tenant: string, readonly entries: string }>(
+    query, parameters)
+  return new Map(rows.map(({ tenant, entries }) => [tenant, Number(entries)]))
 }
 
 const toSignedRecord = (entry: Journal): SignedRecord => ({

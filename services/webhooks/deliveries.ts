@@ -1,9 +1,8 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import { createHash, randomUUID } from 'node:crypto'
 import type { EventType } from '../../schemas/api/webhooks.ts'
 import { toFields } from '../jobs/job-record.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
-import { insertDivided, streamRows } from '../runtime/platform/clickhouse.ts'
+import { type Clickhouse, insertDivided } from '../runtime/platform/clickhouse.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { topology } from '../topology.ts'
 import { toDeliveryId, deriveEventId } from './event.ts'
@@ -285,13 +284,13 @@ const PAGE_GROWTH = 16
  * Rows without a valid signature are reported and skipped.
  */
 export function createDeliveryHistory (
-  clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
+  clickhouse: Pick<Clickhouse, 'stream' | 'insert'>, mac: RecordMac
 ) {
   const listAll = async (
     tenants: readonly string[], jobs: readonly string[]
   ): Promise<readonly Attempt[]> => {
     const newest = new Map<string, Attempt>()
-    for await (const row of streamRows<Row>(clickhouse, SELECT, { tenants, jobs })) {
+    for await (const row of clickhouse.stream<Row>(SELECT, { tenants, jobs })) {
       const attempt = parseAttempt(row)
       const signed = toSigned(attempt)
       if (mac.isAuthentic(row.mac, signed)) newest.set(signed.id, attempt)
@@ -303,7 +302,7 @@ export function createDeliveryHistory (
     append: async (attempts: readonly Attempt[]): Promise<void> => {
       if (attempts.length === 0) return
       const values = attempts.map(attempt => toRow(attempt, mac))
-      await insertDivided(clickhouse, { table: 'deliveries', columns: COLUMNS, values })
+      await insertDivided(clickhouse, { table: 'deliveries', values })
     },
 
     /** All attempts of a job's deliveries, in order. */
@@ -323,7 +322,7 @@ export function createDeliveryHistory (
         const attempts = new Map<string, Attempt>()
         let rows = 0
         const parameters = { tenant, suffix, job, event, number: attempt, maxRows }
-        for await (const row of streamRows<Row>(clickhouse, SELECT_OF_ENDPOINT, parameters)) {
+        for await (const row of clickhouse.stream<Row>(SELECT_OF_ENDPOINT, parameters)) {
           rows++
           const attempted = parseAttempt(row)
           const signed = toSigned(attempted)
@@ -344,11 +343,6 @@ function toSigned (attempt: Attempt): SignedRecord {
   const id = JSON.stringify([job, event, attempt.attempt])
   return { table: 'deliveries', tenant, id, content }
 }
-
-const COLUMNS = [
-  'tenant', 'job', 'event', 'attempt', 'type', 'at', 'outcome', 'reason', 'http_status',
-  'duration_ms', 'next_at', 'mac',
-]
 
 const SELECTED = `
   SELECT tenant, job, event, attempt, type, toString(toUnixTimestamp64Milli(at)) AS at_ms, outcome,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JobStatusResource } from '../../services/client/client.ts'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { seededRandom } from '../support/random.ts'
@@ -23,7 +23,7 @@ const receiver = await startReceiver()
 
 const environment = closeAfterAll(await startRecovering(
   STAGES, { STALLED_AFTER_MS: '2000', ACCEPT_WITHIN_MS: '4000' }, STAGES))
-const clickhouse = closeAfterAll(connectClickhouse(environment.env['CLICKHOUSE_URL'] ?? ''))
+const clickhouse = closeAfterAll(new Clickhouse(environment.env['CLICKHOUSE_URL'] ?? ''))
 const adversary = closeAfterAll(await createAdversary(environment.env))
 
 const post = (retries?: number) =>
@@ -165,10 +165,9 @@ describe(`a deletion of Kafka records, seed ${SEED}`, () => {
 })
 
 describe('a deletion of rows in ClickHouse', () => {
-  const remove = (table: string, job: string) => clickhouse.command({
-    query: `DELETE FROM ${table} WHERE tenant = {tenant:String} AND job = {job:String}`,
-    query_params: { tenant: environment.tenant, job },
-  })
+  const remove = (table: string, job: string) => clickhouse.command(
+    `DELETE FROM ${table} WHERE tenant = {tenant:String} AND job = {job:String}`,
+    { tenant: environment.tenant, job })
   // A 500 is an alert of its own.
   it('of result_blocks makes the results of that job unavailable, and of no other', async () => {
     const errors = () =>

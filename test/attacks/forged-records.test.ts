@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import {
   CHAIN_START, createHeadsCodec, createJournalCopy, extendChain,
 } from '../../services/money/journal.ts'
@@ -21,7 +21,7 @@ const folder = newFolder('verification-jobs-forged-')
 const environment = closeAfterAll(await startEnvironment({
   JOURNAL_HEAD_TARGET: `${folder}/heads`, JOURNAL_HEAD_EVERY_MS: '1000',
 }, { apart: ['ledger'] }))
-const clickhouse = closeAfterAll(connectClickhouse(environment.env['CLICKHOUSE_URL'] ?? ''))
+const clickhouse = closeAfterAll(new Clickhouse(environment.env['CLICKHOUSE_URL'] ?? ''))
 const { orgId, keys } = await createDemo(environment.env)
 const client = createClient({ baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0 })
 const other = { tenant: tenantOf(orgId, 'live'), client }
@@ -61,13 +61,12 @@ async function insertCopies (
 ): Promise<void> {
   const { plain, bytes } = COLUMNS[table]
   const copied = plain.split(', ').map(name => changed[name] ?? name)
-  await clickhouse.command({
-    query: `INSERT INTO ${table} (${[plain, ...bytes.map(name => `${name}_base64`)].join()})
+  await clickhouse.command(`
+    INSERT INTO ${table} (${[plain, ...bytes.map(name => `${name}_base64`)].join()})
       SELECT ${[...copied, ...bytes.map(name => `base64Encode(${changed[name] ?? name})`)].join()}
       FROM (
         SELECT *, arrayJoin(range(${times})) AS number
-        FROM (SELECT * FROM ${table} WHERE ${where}))`,
-  })
+        FROM (SELECT * FROM ${table} WHERE ${where}))`)
 }
 
 const rowsOf = (job: string) =>
@@ -139,7 +138,7 @@ describe('an attacker who can write to ClickHouse', () => {
     }
     for (const merged of [false, true]) {
       for (const table of ['jobs', 'result_blocks']) {
-        if (merged) await clickhouse.command({ query: `OPTIMIZE TABLE ${table} FINAL` })
+        if (merged) await clickhouse.command(`OPTIMIZE TABLE ${table} FINAL`)
       }
       expect(await answers()).toEqual(truth)
     }
@@ -171,7 +170,7 @@ describe('an attacker who can write to ClickHouse', () => {
     await insertCopies({ table: 'journal', where, times: 1_000 }, { seq: '1000000000 + number' })
     await insertCopies({ table: 'journal', where }, { seq: '18446744073709551615', mac: "''" })
     await insertCopies({ table: 'journal', where }, { amount_micros: '1' })
-    await clickhouse.command({ query: 'OPTIMIZE TABLE journal FINAL' })
+    await clickhouse.command('OPTIMIZE TABLE journal FINAL')
     await environment.services.setScale({ ledger: 1 })
     await environment.services.untilReady()
     await runJob(client, request)
@@ -211,7 +210,7 @@ describe('an attacker who can write to ClickHouse', () => {
     const stored = 'now64(3) + 1'
     await insertCopies(of, { outcome: "'delivered'", http_status: '200', stored })
     await insertCopies(of, { attempt: '2', stored })
-    await clickhouse.command({ query: 'OPTIMIZE TABLE deliveries FINAL' })
+    await clickhouse.command('OPTIMIZE TABLE deliveries FINAL')
     expect(await deliveries()).toEqual(listed)
     expect(await forged('deliveries')).toBeGreaterThanOrEqual(2)
   })

@@ -4,7 +4,7 @@ import { request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { afterAll, describe, expect, it } from 'vitest'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { residentMbOf, usageOf } from '../bench/usage.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { startEnvironment } from '../support/stacks/environment.ts'
@@ -253,7 +253,7 @@ it('a key that asks for unknown jobs leaves one refusal a minute in the access l
   }
   // An entry after all of these.
   await fetch(`${environment.baseUrl}/jobs/${unknown(0)}/cancel`, { method: 'POST', headers })
-  const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
+  const clickhouse = new Clickhouse(env['CLICKHOUSE_URL'] ?? '')
   try {
     const copy = createAccessCopy(clickhouse, recordMacOf(env))
     const entries = await eventually(async () => {

@@ -3,7 +3,6 @@ import type { Journal } from '../../schemas/types.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { insertRows } from '../../services/runtime/platform/clickhouse.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { auditIncrementally } from '../../services/admin/audit/incremental.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
@@ -107,18 +106,13 @@ describe('an incremental audit', () => {
 
   it('finds an old entry deleted from the copy by its missing number', async () => {
     const { next } = await auditFrom()
-    const which = { query_params: { tenant } }
     const query = 'SELECT * EXCEPT header FROM journal WHERE tenant = {tenant:String} AND seq = 1'
-    const [row = {}] = await (await clickhouse.query({ query, ...which, format: 'JSONEachRow' }))
-      .json<Record<string, unknown>>()
-    await clickhouse.command({
-      query: 'DELETE FROM journal WHERE tenant = {tenant:String} AND seq = 1',
-      ...which,
-      clickhouse_settings: { mutations_sync: '2' },
-    })
+    const [row = {}] = await clickhouse.rows<Record<string, unknown>>(query, { tenant })
+    await clickhouse.command('ALTER TABLE journal DELETE WHERE tenant = {tenant:String} ' +
+      'AND seq = 1 SETTINGS mutations_sync = 2', { tenant })
     const { breaches } = await auditFrom(next, 1_000)
     // No other file on this stack shall find it missing.
-    await insertRows(clickhouse, { table: 'journal', columns: Object.keys(row), values: [row] })
+    await clickhouse.insert({ table: 'journal', values: [row] })
     expect(breaches.map(({ rule }) => rule)).toContain('every movement is in the journal')
     expect((await auditFrom(next)).read).toEqual([5, 0, 0])
   })

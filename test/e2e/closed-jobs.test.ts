@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobRedisKeys } from '../../services/jobs/job-record.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { createJobKeyCopy } from '../../services/jobs/wrapped-keys.ts'
@@ -15,7 +15,7 @@ import { ask, parseCsv, startEnvironment, verdictsOf } from '../support/stacks/e
 
 const env = stackEnv() as Record<string, string>
 const redis = closeAfterAll(openRedis(env['REDIS_STATE_URL'] ?? ''))
-const clickhouse = closeAfterAll(connectClickhouse(env['CLICKHOUSE_URL'] ?? ''))
+const clickhouse = closeAfterAll(new Clickhouse(env['CLICKHOUSE_URL'] ?? ''))
 const copy = createJobKeyCopy(clickhouse, recordMacOf(env))
 const receiver = await startReceiver()
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { createKafkaBus } from '../../services/runtime/kafka/kafka-bus.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
@@ -19,7 +19,7 @@ const commands = openDeadCommands(env)
 const bus = closeAfterAll(createKafkaBus({
   brokers, clientId: 'secrecy', mac: messageMacOf(env), onFatal: () => {},
 }))
-const clickhouse = closeAfterAll(connectClickhouse(env.CLICKHOUSE_URL ?? ''))
+const clickhouse = closeAfterAll(new Clickhouse(env.CLICKHOUSE_URL ?? ''))
 
 /** Takes spans over OTLP as a collector does; texts stand in clear in what services send. */
 const traces = await startReceiver(response => {

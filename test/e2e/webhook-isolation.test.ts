@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { eventually } from '../support/eventually.ts'
@@ -22,7 +22,7 @@ const QUICK_SLOTS = 30
 
 const env = stackEnv()
 const redis = closeAfterAll(openRedis(env.REDIS_STATE_URL ?? ''))
-const clickhouse = closeAfterAll(connectClickhouse(env.CLICKHOUSE_URL ?? ''))
+const clickhouse = closeAfterAll(new Clickhouse(env.CLICKHOUSE_URL ?? ''))
 
 /** Each ends one request that was left without an answer. */
 const hanging: (() => unknown)[] = []
@@ -68,14 +68,10 @@ const urlOf = (host: string, path: string) => `http://${host}:${receiver.port}${
 
 /** Of every event of these tenants, how often it ended in each way; `failed` is no end. */
 async function endsOf (names: readonly string[]): Promise<Readonly<Record<string, number>>> {
-  const answer = await clickhouse.query({
-    query: `SELECT last, toString(count()) AS events FROM (
+  const rows = await clickhouse.rows<{ last: string, events: string }>(`
+    SELECT last, toString(count()) AS events FROM (
       SELECT event, argMax(outcome, attempt) AS last FROM deliveries
-      WHERE tenant IN {names:Array(String)} GROUP BY event) GROUP BY last`,
-    query_params: { names },
-    format: 'JSONEachRow',
-  })
-  const rows = await answer.json<{ last: string, events: string }>()
+      WHERE tenant IN {names:Array(String)} GROUP BY event) GROUP BY last`, { names })
   return Object.fromEntries(rows.map(({ last, events }) => [last, Number(events)]))
 }
 

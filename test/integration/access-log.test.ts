@@ -4,7 +4,7 @@ import {
 } from '../../services/accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { createAdminClient } from '../../services/runtime/kafka/client.ts'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { runAudit } from '../../services/admin/audit/run.ts'
 import { eventually } from '../support/eventually.ts'
 import { emptyFolder } from '../support/folder.ts'
@@ -13,12 +13,12 @@ import { recordMacOf } from '../support/keys/signed.ts'
 import { exportAccessLog } from '../support/workspace.ts'
 
 let environment: Recovering
-let clickhouse: ReturnType<typeof connectClickhouse>
+let clickhouse: Clickhouse
 let copy: ReturnType<typeof createAccessCopy>
 beforeAll(async () => {
   environment = await startRecovering(['ledger'], { COPY_AFTER_MS: '100' }, ['ledger'])
   const { env } = environment
-  clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
+  clickhouse = new Clickhouse(env['CLICKHOUSE_URL'] ?? '')
   copy = createAccessCopy(clickhouse, recordMacOf(env))
 })
 afterAll(async () => {
@@ -45,9 +45,8 @@ const stored = async () =>
 /** What the audit of the whole installation finds wrong with the access log. */
 const findings = async () => (await runAudit(environment.env, { waitMs: 1_000 })).breaches
   .filter(({ tenant }) => tenant === 'access.log').map(({ detail }) => detail)
-const deleteRow = async ({ seq }: Pick<NumberedEntry, 'seq'>) => clickhouse.command({
-  query: `ALTER TABLE access_log DELETE WHERE seq = ${seq} SETTINGS mutations_sync = 2`,
-})
+const deleteRow = async ({ seq }: Pick<NumberedEntry, 'seq'>) => clickhouse.command(
+  `ALTER TABLE access_log DELETE WHERE seq = ${seq} SETTINGS mutations_sync = 2`)
 
 describe('the access log', () => {
   it('is in ClickHouse and sound, though its ledger was killed', async () => {
@@ -100,10 +99,9 @@ describe('the audit of the access log', () => {
 
   it('names an entry that was changed or added by hand', async () => {
     const [entry] = await stored()
-    await clickhouse.command({
-      query: `INSERT INTO access_log SELECT * REPLACE('job_9' AS target) FROM access_log
-        WHERE seq = ${entry!.seq} LIMIT 1`,
-    })
+    await clickhouse.command(`
+      INSERT INTO access_log SELECT * REPLACE('job_9' AS target) FROM access_log
+        WHERE seq = ${entry!.seq} LIMIT 1`)
     expect(await findings()).toEqual([
       `entry ${entry!.seq} is in a row of ClickHouse without an authentic MAC`,
     ])

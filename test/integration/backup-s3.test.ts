@@ -35,11 +35,9 @@ describe('a backup in S3', () => {
     const before = await jobs.csvOf(tenant, job)
     const { destination: named, files } = await backUp(env, destination())
     expect(files).toBeGreaterThan(10)
-    await outer.command({ query: `DROP DATABASE ${database} SYNC` })
+    await outer.command(`DROP DATABASE ${database} SYNC`)
     const [, time = 'no time'] = /(\d{4}-\d\d-\d\dT\d{6}Z)/.exec(named) ?? []
-    await outer.command({
-      query: restoreStatement(database, destination().replace('{time}', time)),
-    })
+    await outer.command(restoreStatement(database, destination().replace('{time}', time)))
     expect(await jobs.csvOf(tenant, job)).toBe(before)
   })
 

@@ -45,8 +45,8 @@ describe('a backup of ClickHouse', () => {
     const { destination } = await backUp(env, `File('${database} {time}')`)
     expect(destination).toMatch(/^File\('test_\w+ \d{4}-\d\d-\d\dT\d{6}Z'\)$/)
     await keyCopy.erase(erased.tenant, [erased.job])
-    await outer.command({ query: `DROP DATABASE ${database} SYNC` })
-    await outer.command({ query: restoreStatement(database, destination) })
+    await outer.command(`DROP DATABASE ${database} SYNC`)
+    await outer.command(restoreStatement(database, destination))
   })
 
   it('restores results, records and the journal of every job', async () => {
@@ -97,7 +97,7 @@ describe('the command backup', () => {
   })
 
   it('says that there is nothing to back up', async () => {
-    await outer.command({ query: `DROP TABLE ${database}.jobs SYNC` })
+    await outer.command(`DROP TABLE ${database}.jobs SYNC`)
     expect(String(await failure("File('{time}')"))).toContain('has no tables')
   })
 })

@@ -1,3 +1,4 @@
+import { createClient } from '@clickhouse/client'
 import { randomBytes } from 'node:crypto'
 import { withKeyId } from '../../services/runtime/crypto/key-ring.ts'
 import { joinJobKey } from '../../services/jobs/job-keys.ts'
@@ -8,12 +9,13 @@ import { applyMigrations } from '../../deploy/provision/tables.ts'
 import { keepRecords } from '../../deploy/provision/retention.ts'
 import { createDeliveryHistory } from '../../services/webhooks/deliveries.ts'
 import { createJobKeyCopy } from '../../services/jobs/wrapped-keys.ts'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { createRepositories } from '../../services/jobs/results/finish-job.ts'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
 import { createAuditDeps } from '../../services/admin/audit/incremental.ts'
 import { createJournalCopy } from '../../services/money/journal.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { createDatabase, ownDatabase, withoutKeeper } from '../support/clickhouse/database.ts'
 import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
@@ -29,36 +31,34 @@ const all = connectAll(env)
 const { archive, clickhouse, connected, journal, outbox, redis, results, recordMac } = all
 const jobs = createSettledJobs(all)
 const commands: string[] = []
-const client = new Proxy(clickhouse, {
-  get: (given, name) => name !== 'command'
-    ? Reflect.get(given, name) as unknown
-    : (options: { readonly query: string }) => {
-        commands.push(options.query)
-        return given.command({ ...options, query: withoutKeeper(options.query) })
-      },
-})
+class WithoutKeeper extends Clickhouse {
+  override command (query: string, parameters?: Readonly<Record<string, unknown>>) {
+    commands.push(query)
+    return super.command(withoutKeeper(query), parameters)
+  }
+}
+const client = closeAfterAll(new WithoutKeeper(env.CLICKHOUSE_URL))
 const keyCopy = createJobKeyCopy(client, recordMac)
 const countOf = async (table: string, job: string) => {
-  const found = await clickhouse.query({
-    query: `SELECT toUInt32(count()) AS rows FROM ${table} WHERE job = {job:String}`,
-    query_params: { job },
-    format: 'JSONEachRow',
-  })
-  return (await found.json<{ rows: number }>())[0]?.rows
+  const [counted] = await clickhouse.rows<{ rows: number }>(
+    `SELECT toUInt32(count()) AS rows FROM ${table} WHERE job = {job:String}`, { job })
+  return counted?.rows
 }
 
 beforeAll(async () => {
-  for (const text of statements) await clickhouse.command({ query: withoutKeeper(text) })
+  for (const text of statements) await clickhouse.command(withoutKeeper(text))
 })
 
 describe('the statements for a cluster', () => {
   it('are valid for the engine as they are', async () => {
     const create = 'CREATE TABLE IF NOT EXISTS applied_migrations (a Int8) ' +
       'ENGINE = ReplacingMergeTree ORDER BY a'
+    const plain = createClient({ url: stackEnv().CLICKHOUSE_URL ?? '' })
     for (const text of [migrationsOnCluster(create, target), ...statements]) {
-      const parsed = await outer.query({ query: `EXPLAIN AST ${text}`, format: 'TabSeparated' })
+      const parsed = await plain.query({ query: `EXPLAIN AST ${text}`, format: 'TabSeparated' })
       expect(await parsed.text()).toMatch(/^(Create|Alter)Query/)
     }
+    await plain.close()
   })
 
   it('are never mixed with those for one server', async () => {
@@ -81,20 +81,15 @@ describe('the statements for ClickHouse Cloud', () => {
     for (const text of ofCloud) {
       expect(text).not.toMatch(/ENGINE = MergeTree|non_replicated|ON CLUSTER/)
       // EXPLAIN would look for the engine of the table.
-      const parsed = await outer.query({
-        query: 'SELECT formatQuery({text:String})',
-        query_params: { text },
-        format: 'TabSeparatedRaw',
-      })
-      expect(await parsed.text()).toMatch(/^(CREATE|ALTER) /)
+      const [parsed] = await outer.rows<{ statement: string }>(
+        'SELECT formatQuery({text:String}) AS statement', { text })
+      expect(parsed?.statement).toMatch(/^(CREATE|ALTER) /)
     }
-    const client = connectClickhouse(cloud.env.CLICKHOUSE_URL)
-    for (const text of ofCloud) await client.command({ query: text.replace('= Shared', '= ') })
-    const tables = await client.query({
-      query: 'SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name',
-      format: 'JSONEachRow',
-    })
-    expect(await tables.json()).toEqual(ofCloud
+    const client = new Clickhouse(cloud.env.CLICKHOUSE_URL)
+    for (const text of ofCloud) await client.command(text.replace('= Shared', '= '))
+    const tables = await client.rows(
+      'SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name')
+    expect(tables).toEqual(ofCloud
       .flatMap(text => /^CREATE .* EXISTS (\w+)/m.exec(text)?.[1] ?? []).toSorted()
       .map(name => ({ name })))
     await client.close()
@@ -196,10 +191,10 @@ describe('several shards', () => {
   const shards = ownDatabase()
   const ofShards = { cluster: 'two_shards', database: shards.database }
   it('answer queries that compare the rows of two tables', async () => {
-    const client = connectClickhouse(shards.env.CLICKHOUSE_URL)
+    const client = new Clickhouse(shards.env.CLICKHOUSE_URL)
     for (const { statements: texts } of migrations()) {
       for (const text of texts.flatMap(one => onCluster(one, ofShards))) {
-        await client.command({ query: withoutKeeper(text) })
+        await client.command(withoutKeeper(text))
       }
     }
     const { counts } = createAuditDeps({ ...all, clickhouse: client, keys: undefined as never })

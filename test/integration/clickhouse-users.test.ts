@@ -59,13 +59,13 @@ const inDefault = connectAll({ ...env, CLICKHOUSE_URL: part.url }).clickhouse
 beforeAll(async () => {
   await restart()
   for (const name of [DATABASE, 'clustered']) {
-    await inDefault.command({ query: `CREATE DATABASE ${name}` })
+    await inDefault.command(`CREATE DATABASE ${name}`)
   }
 })
 afterAll(stop)
 
 const createTable = () =>
-  clickhouse.command({ query: 'CREATE TABLE other (a Int8) ENGINE = MergeTree ORDER BY a' })
+  clickhouse.command('CREATE TABLE other (a Int8) ENGINE = MergeTree ORDER BY a')
 const wrapped = (name: string) =>
   joinJobKey({ results: withKeyId(name, randomBytes(40)), webhooks: randomBytes(40) })
 const storeKey = (job: string) => keyCopy.append(
@@ -82,12 +82,10 @@ it('provision makes tables and their retention, also those of a cluster', async 
     .flatMap(text => onCluster(text, cluster))
   const inClustered = grantsOf('provision').map(grant => grant.replace(DATABASE, 'clustered'))
   await restart(inClustered)
-  for (const query of statements) await inDefault.command({ query: withoutKeeper(query) })
+  for (const query of statements) await inDefault.command(withoutKeeper(query))
   await restart(inClustered.filter(ofOneServer))
-  await expect(inDefault.command({
-    query: 'CREATE TABLE clustered.other AS clustered.jobs_local ENGINE = ' +
-      "Distributed('embedded', 'clustered', 'jobs_local')",
-  })).rejects.toThrow('access denied')
+  await expect(inDefault.command('CREATE TABLE clustered.other AS clustered.jobs_local ENGINE = ' +
+      "Distributed('embedded', 'clustered', 'jobs_local')")).rejects.toThrow('access denied')
 })
 
 it('services end a job, read its results and pass the audit, and no more', async () => {
@@ -102,7 +100,7 @@ it('services end a job, read its results and pass the audit, and no more', async
   await storeKey('job_1')
   await expect(createTable()).rejects.toThrow('access denied')
   await expect(keyCopy.erase('org_keys.live', ['job_1'])).rejects.toThrow('access denied')
-  await expect(inDefault.query({ query: 'SELECT * FROM clustered.jobs' }))
+  await expect(inDefault.rows('SELECT * FROM clustered.jobs'))
     .rejects.toThrow('access denied')
 })
 
@@ -111,7 +109,7 @@ it('backup makes backups, and reads no rows', async () => {
   vi.stubEnv('CLICKHOUSE_URL', env.CLICKHOUSE_URL)
   vi.stubEnv('BACKUP_TO', "File('{time}')")
   expect(await runCommand('backup')).toMatch(/^Stored \d+ files /)
-  await expect(inDefault.query({ query: `SELECT * FROM ${DATABASE}.jobs` }))
+  await expect(inDefault.rows(`SELECT * FROM ${DATABASE}.jobs`))
     .rejects.toThrow('access denied')
   await restart(grantsOf('services'))
   await expect(runCommand('backup')).rejects.toThrow(/access denied|No backup in/)

@@ -22,11 +22,8 @@ const tenant = `${await newOrganization(env)}.live`
 await keys.create(tenant, 'job_1')
 // A count of what keys of the ring wrap must not include these.
 afterAll(async () => {
-  await clickhouse.command({
-    query: 'ALTER TABLE job_keys DELETE WHERE endsWith(tenant, {tenant:String}) ' +
-      'SETTINGS mutations_sync = 1',
-    query_params: { tenant },
-  })
+  await clickhouse.command('ALTER TABLE job_keys DELETE WHERE endsWith(tenant, {tenant:String}) ' +
+      'SETTINGS mutations_sync = 1', { tenant })
   await connected.bus.producer('test').send(sentJobs.map(job => toTombstone(tenant, job)))
 })
 
@@ -79,11 +76,9 @@ describe('the copy of data keys', () => {
     const moved = mac.sign({ table: 'job_keys', tenant, id: other.job, content })
     await clickhouse.insert({
       table: 'job_keys',
-      columns: ['tenant', 'job', 'wrapped_base64', 'created', 'mac'],
       values: [['', ''], ['AAAA', 'none'], [content, moved]].map(([wrapped, mac]) => ({
         tenant, job: key.job, wrapped_base64: wrapped, created: '2100-01-01 00:00:00', mac,
       })),
-      format: 'JSONEachRow',
     })
     expect(await copy.find(tenant, key.job)).toEqual(key.wrapped)
     expect(forged).toEqual([key.job, key.job, key.job])

@@ -28,10 +28,9 @@ let services: RunningServices
 let tenant: string
 /** The entries of the tenant but the first one. */
 let end: readonly Journal[]
-const deleteEnd = () => clickhouse.command({
-  query: `ALTER TABLE journal DELETE WHERE tenant = '${tenant}' AND seq > 1
-    SETTINGS mutations_sync = 1`,
-})
+const deleteEnd = () => clickhouse.command(`
+  ALTER TABLE journal DELETE WHERE tenant = '${tenant}' AND seq > 1
+    SETTINGS mutations_sync = 1`)
 /** What was exported of the tenant, an export each. */
 const exported = () => readFileSync(file, 'utf8').trimEnd().split('\n')
   .map(line => codec.decode(line)?.tenants.find(head => head.tenant === tenant)?.seq)
@@ -109,10 +108,9 @@ it('an entry whose row was changed in ClickHouse is stored again by its message'
   const other = `${tenant}-changed`
   const stored = [1, 2].map(seq => ({ ...entryOf(TENANT, acceptedJob()), tenant: other, seq }))
   await journal.append(stored)
-  await clickhouse.command({
-    query: `ALTER TABLE journal UPDATE amount_micros = 1 WHERE tenant = '${other}' AND seq = 2
-      SETTINGS mutations_sync = 1`,
-  })
+  await clickhouse.command(`
+    ALTER TABLE journal UPDATE amount_micros = 1 WHERE tenant = '${other}' AND seq = 2
+      SETTINGS mutations_sync = 1`)
   expect(await journal.append(stored)).toEqual([stored[1]])
   expect(await journal.read(other)).toEqual({ entries: stored, forged: [2] })
   expect(await journal.append(stored)).toEqual([])

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import type { Decision, Incoming } from '../../services/runtime/engine/stage.ts'
 import { archiveEnded, createRepositories } from '../../services/jobs/results/finish-job.ts'
@@ -92,11 +92,8 @@ describe('a job from its blocks to its end', () => {
     for (let time = 0; time < 2; time++) {
       await saveBlocksAndRecords([{ block: value }, { archived: again }])
     }
-    const rows = async (table: string) => await (await clickhouse.query({
-      query: `SELECT count() AS rows FROM ${table} WHERE job = {job:String}`,
-      query_params: { job: value.job },
-      format: 'JSONEachRow',
-    })).json()
+    const rows = (table: string) => clickhouse.rows(
+      `SELECT count() AS rows FROM ${table} WHERE job = {job:String}`, { job: value.job })
     expect([await rows('result_blocks'), await rows('jobs')])
       .toEqual([[{ rows: 1 }], [{ rows: 1 }]])
     expect((await archive.find(tenant, value.job))?.job.id).toBe(value.job)
@@ -180,10 +177,8 @@ describe('a job from its blocks to its end', () => {
   })
 
   it('is reported by the audit when its results are lost', async () => {
-    await clickhouse.command({
-      query: 'DELETE FROM result_blocks WHERE job = {job:String} AND batch = 0',
-      query_params: { job },
-    })
+    await clickhouse.command(
+      'DELETE FROM result_blocks WHERE job = {job:String} AND batch = 0', { job })
     const { breaches } = await auditOf(tenant)
     const detail = `2 of 4 result blocks of job ${job} are missing in ClickHouse; restore them ` +
       'from a backup'
@@ -196,21 +191,16 @@ it('shared reads of blocks ' +
   'return the blocks of its own job to each concurrent call, by one query', async () => {
   const jobs = [await startJob(), await startJob()]
   await blocks.insert(jobs.flatMap(({ messages }) => messages.map(({ value }) => value)))
-  let queries = 0
-  const counting = new Proxy(clickhouse, {
-    get: (client, name) => {
-      if (name === 'query') queries += 1
-      return Reflect.get(client, name) as unknown
-    },
-  })
-  const shared = createSharedBlockReads(counting)
+  const queries = vi.spyOn(clickhouse, 'rows')
+  const shared = createSharedBlockReads(clickhouse)
   const all = jobs.flatMap(({ messages }) => messages.map(({ value }) => blockDigest(value)))
   const wanted = jobs.map(({ tenant, job }) =>
     ({ tenant, job, firstChunk: 1, lastChunk: 1, digests: all }))
   const found = await Promise.all(wanted.map(one => shared.read(one)))
   const stored = await Promise.all(jobs.map(({ tenant, job }) =>
     shared.digests(tenant, job, all)))
-  expect(queries).toBe(2)
+  expect(queries).toHaveBeenCalledTimes(2)
+  queries.mockRestore()
   for (const [index, { messages }] of jobs.entries()) {
     const own = messages.map(({ value }) => blockDigest(value))
     expect([...stored[index] ?? []].toSorted()).toEqual(own.toSorted())

@@ -15,7 +15,7 @@ const provisioned = async (keepMonths?: number) => {
   await applyMigrations({ url: env.CLICKHOUSE_URL, keepMonths }, line => said.push(line))
   return said.slice(1)
 }
-const merge = () => clickhouse.command({ query: 'OPTIMIZE TABLE jobs FINAL' })
+const merge = () => clickhouse.command('OPTIMIZE TABLE jobs FINAL')
 
 describe('final records of jobs', () => {
   beforeAll(async () => { await provisioned() })
@@ -34,10 +34,8 @@ describe('final records of jobs', () => {
     const before = await outbox.pending(tenant)
     await jobs.copy([...before, ...await jobs.end(messages)])
     await outbox.remove(tenant, before)
-    await clickhouse.command({
-      query: 'ALTER TABLE jobs DELETE WHERE job = {job:String} SETTINGS mutations_sync = 2',
-      query_params: { job },
-    })
+    await clickhouse.command(
+      'ALTER TABLE jobs DELETE WHERE job = {job:String} SETTINGS mutations_sync = 2', { job })
     const found = await store.readWithManifest(tenant, job)
     const yearsAgo = Date.now() - 2 * 366 * 86_400_000
     const old = { ...found!.job, createdAtMs: yearsAgo }

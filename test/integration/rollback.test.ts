@@ -1,9 +1,9 @@
+import { createClient } from '@clickhouse/client'
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import { migrations } from '../../deploy/provision/migrations.ts'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 /**
@@ -41,7 +41,9 @@ const statements = JSON.parse(
   readFileSync(FILE, 'utf8').replaceAll(RECORDED_TENANT, TENANT)) as readonly Statement[]
 
 const env = stackEnv()
-const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
+const clickhouse = createClient({
+  url: env.CLICKHOUSE_URL ?? '', clickhouse_settings: { date_time_input_format: 'best_effort' },
+})
 beforeAll(() => provision(env))
 afterAll(() => clickhouse.close())
 

@@ -13,7 +13,7 @@ const { clickhouse, state, brokers, env } = connectAll()
 const log = { warn: vi.fn() }
 const TABLE = 'parts_of_a_test'
 
-afterAll(() => clickhouse.command({ query: `DROP TABLE IF EXISTS ${TABLE}` }))
+afterAll(() => clickhouse.command(`DROP TABLE IF EXISTS ${TABLE}`))
 
 /** Values by series, of what is watched by then. */
 async function valuesOf (metrics: ReturnType<typeof createMetrics>): Promise<Map<string, number>> {
@@ -86,17 +86,13 @@ it('metrics count partitions that lack a copy in sync', async () => {
 
 it('metrics show disk, parts of a table and a waiting delete of ClickHouse', async () => {
   const names = ['disk_bytes', 'disk_free_bytes'].map(name => `clickhouse_${name}{disk="default"}`)
-  await clickhouse.command({
-    query: `CREATE TABLE ${TABLE} (a UInt8) ENGINE = MergeTree PARTITION BY a ORDER BY a`,
-  })
-  await clickhouse.command({ query: `SYSTEM STOP MERGES ${TABLE}` })
+  await clickhouse.command(
+    `CREATE TABLE ${TABLE} (a UInt8) ENGINE = MergeTree PARTITION BY a ORDER BY a`)
+  await clickhouse.command(`SYSTEM STOP MERGES ${TABLE}`)
   for (const a of [1, 1, 1, 2]) {
-    await clickhouse.insert({ table: TABLE, values: [{ a }], format: 'JSONEachRow' })
+    await clickhouse.insert({ table: TABLE, values: [{ a }] })
   }
-  await clickhouse.command({
-    query: `ALTER TABLE ${TABLE} DELETE WHERE a = 2`,
-    clickhouse_settings: { mutations_sync: '0' },
-  })
+  await clickhouse.command(`ALTER TABLE ${TABLE} DELETE WHERE a = 2 SETTINGS mutations_sync = 0`)
   await eventually(async () => {
     const found = await storesOf()
     const [total = NaN, free = NaN] = names.map(name => found.get(name))
@@ -106,7 +102,7 @@ it('metrics show disk, parts of a table and a waiting delete of ClickHouse', asy
     expect(found.get('clickhouse_merge_seconds')).toBeGreaterThanOrEqual(0)
     expect(found.get('clickhouse_mutation_seconds')).toBeGreaterThan(0)
   })
-  await clickhouse.command({ query: `SYSTEM START MERGES ${TABLE}` })
+  await clickhouse.command(`SYSTEM START MERGES ${TABLE}`)
   await eventually(async () => {
     expect((await storesOf()).get('clickhouse_mutation_seconds')).toBe(0)
   })

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
@@ -10,7 +10,7 @@ import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const redis = closeAfterAll(openRedis(env.REDIS_STATE_URL ?? ''))
-const clickhouse = closeAfterAll(connectClickhouse(env.CLICKHOUSE_URL ?? ''))
+const clickhouse = closeAfterAll(new Clickhouse(env.CLICKHOUSE_URL ?? ''))
 const { environment, untilFiring, untilOver, partOf } = await causing()
 /** Of a table and of a key. */
 const NAME = 'filled_by_a_test'
@@ -49,7 +49,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for parts and a delete that wait for merges, until merges continue', async () => {
-    const command = (query: string) => clickhouse.command({ query })
+    const command = (query: string) => clickhouse.command(query)
     await command(`CREATE TABLE ${NAME} (a UInt8) ENGINE = MergeTree ORDER BY a`)
     await command(`SYSTEM STOP MERGES ${NAME}`)
     await command(`INSERT INTO ${NAME} SELECT 1 FROM numbers(120) SETTINGS max_block_size = 1,

@@ -1,4 +1,3 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import { randomUUID } from 'node:crypto'
 import type { AccessEntry } from '../../../schemas/types.ts'
 import { type AccessLog, accessText, type NumberedEntry, RESULT_SUFFIX } from './access-log.ts'
@@ -6,7 +5,7 @@ import { CHAIN_START, type ChainHead, extendByText, type Range } from '../../mon
 import type { RecordMac, SignedRecord } from '../../runtime/crypto/mac.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import type { TopicReader } from '../../runtime/kafka/topic-reader.ts'
-import { insertRows, streamRows } from '../../runtime/platform/clickhouse.ts'
+import type { Clickhouse } from '../../runtime/platform/clickhouse.ts'
 import { topicName } from '../../runtime/platform/topics.ts'
 
 /** Some entries in ClickHouse. */
@@ -43,13 +42,13 @@ const SEQS_PER_PAGE = 5_000
  * The copy of the access log in ClickHouse: signed entries, inserted in any order. Rows without a
  * valid MAC are reported and left out of every list.
  */
-export function createAccessCopy (clickhouse: ClickHouseClient, mac: RecordMac) {
+export function createAccessCopy (clickhouse: Clickhouse, mac: RecordMac) {
   const isSigned = (row: Row) => mac.isAuthentic(row.mac, toSignedRecord(toEntry(row)))
   /** The entries of all organizations, between two seqs inclusive. */
   const range = async (from: number, to: number): Promise<AccessPage> => {
     const entries = new Map<string, NumberedEntry>()
     const forged: number[] = []
-    for await (const row of streamRows<Row>(clickhouse, SELECT_RANGE, { from, to })) {
+    for await (const row of clickhouse.stream<Row>(SELECT_RANGE, { from, to })) {
       const entry = toEntry(row)
       if (isSigned(row)) entries.set(accessText(entry), entry)
       else forged.push(entry.seq)
@@ -62,8 +61,7 @@ export function createAccessCopy (clickhouse: ClickHouseClient, mac: RecordMac) 
       const values = entries.map(entry => toRow(entry, mac))
       // Of another insert of the same rows ClickHouse would drop the later one, though somebody may
       // have deleted them in between. Readers pass over duplicates.
-      const token = randomUUID()
-      await insertRows(clickhouse, { table: 'access_log', columns: COLUMNS, values, token })
+      await clickhouse.insert({ table: 'access_log', values, token: randomUUID() })
     },
     range,
 
@@ -86,8 +84,8 @@ export function createAccessCopy (clickhouse: ClickHouseClient, mac: RecordMac) 
     ): Promise<readonly NumberedEntry[]> => {
       const { action = '', actor = '', sinceMs = 0, before = Number.MAX_SAFE_INTEGER } = filter
       const entries = new Map<string, NumberedEntry>()
-      const rows = streamRows<Row>(
-        clickhouse, SELECT_NEWEST, { tenant, action, actor, sinceMs, before })
+      const rows = clickhouse.stream<Row>(
+        SELECT_NEWEST, { tenant, action, actor, sinceMs, before })
       for await (const row of rows) {
         if (!entries.has(row.entry_id) && isSigned(row)) entries.set(row.entry_id, toEntry(row))
         if (entries.size === limit) break
@@ -103,12 +101,9 @@ export function createAccessCopy (clickhouse: ClickHouseClient, mac: RecordMac) 
 
 /** The number of a query with at most one row. */
 async function readNumber (
-  clickhouse: ClickHouseClient, query: string, parameters: Record<string, unknown>
+  clickhouse: Clickhouse, query: string, parameters: Record<string, unknown>
 ): Promise<number | undefined> {
-  const answer = await clickhouse.query({
-    query, query_params: parameters, format: 'JSONEachRow',
-  })
-  const [row] = await answer.json<{ readonly number: string }>()
+  const [row] = await clickhouse.rows<{ readonly number: string }>(query, parameters)
   return row === undefined ? undefined : Number(row.number)
 }
 

@@ -1,4 +1,3 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../../schemas/types.ts'
 import {
@@ -22,7 +21,7 @@ import { type Amounts, areEqual, post, ZERO_AMOUNTS } from '../../money/prices.t
 import { createWallet } from '../../money/wallet.ts'
 import type { MessageKeySettings } from '../../runtime/crypto/mac.ts'
 import { splitBatches } from '../../runtime/platform/batch-writes.ts'
-import { streamRows } from '../../runtime/platform/clickhouse.ts'
+import type { Clickhouse } from '../../runtime/platform/clickhouse.ts'
 import { createDeliveryHistory } from '../../webhooks/deliveries.ts'
 
 type ProofDeps = AuditDeps & {
@@ -388,12 +387,10 @@ type AuditCounts = {
 }
 
 /** Runs the counts as queries; they reject with the error of the ClickHouse client. */
-function createAuditCounts (clickhouse: ClickHouseClient): AuditCounts {
+function createAuditCounts (clickhouse: Clickhouse): AuditCounts {
   const count = async (query: string, parameters: Record<string, unknown>) => {
-    let total = 0
-    const rows = streamRows<{ readonly total: string }>(clickhouse, query, parameters)
-    for await (const row of rows) total = Number(row.total)
-    return total
+    const [row] = await clickhouse.rows<{ readonly total: string }>(query, parameters)
+    return Number(row?.total ?? 0)
   }
   return {
     sharedIds: tenant => count(SHARED_IDS, { tenant }),

@@ -1,4 +1,3 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import { hash } from 'node:crypto'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { encodeTime } from 'ulid'
@@ -8,7 +7,7 @@ import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { verdictsBody } from '../job-view.ts'
 import type { Job, ManifestEntry } from '../job.ts'
 import type { RecordMac, SignedRecord } from '../../runtime/crypto/mac.ts'
-import { insertDivided, streamRows } from '../../runtime/platform/clickhouse.ts'
+import { type Clickhouse, insertDivided } from '../../runtime/platform/clickhouse.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
 import { eventLoop } from '../../runtime/platform/limits.ts'
 import type { JobStore } from '../store.ts'
@@ -62,17 +61,17 @@ const PAGE_GROWTH = 16
  * The archive of ended jobs in ClickHouse, read once Redis keeps no more than their header. Skips
  * rows without a valid MAC; forged rows cost time and never hide authentic ones.
  */
-export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Archive {
+export function createArchive (clickhouse: Clickhouse, mac: RecordMac): Archive {
   const save = async (jobs: readonly ArchivedJob[]) => {
     const values = jobs.map(job => archiveRow(mac, job))
     // Made of MACs: with a predictable token an attacker could make ClickHouse drop the insert.
     const token = hash('sha256', values.map(row => row.mac).join())
-    await insertDivided(clickhouse, { table: 'jobs', columns: ARCHIVE_COLUMNS, values, token })
+    await insertDivided(clickhouse, { table: 'jobs', values, token })
   }
   const isAuthentic = (row: StoredJob) =>
     mac.isAuthentic(row.mac, toSignedRecord(row)) && hasSignedManifest(row)
   const select = (query: string, parameters: Record<string, unknown>, onRow = () => {}) =>
-    keepLatest(streamRows<StoredJob>(clickhouse, query, parameters), row => {
+    keepLatest(clickhouse.stream<StoredJob>(query, parameters), row => {
       onRow()
       return isAuthentic(row)
     })
@@ -227,12 +226,6 @@ type StoredJob = {
   /** Undefined if not selected. */
   readonly manifest?: string
 }
-
-/** The columns that an insert of a final record names. */
-export const ARCHIVE_COLUMNS = [
-  'tenant', 'job', 'service', 'status', 'total_rows', 'charged_micros', 'released_micros',
-  'created', 'ended', 'record', 'header_base64', 'manifest_base64', 'mac',
-]
 
 const RECORD = 'tenant, job, record, base64Encode(header) AS header, mac'
 const WITH_MANIFEST = `${RECORD}, base64Encode(manifest) AS manifest`

@@ -1,4 +1,3 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed, Journal, Settled } from '../../../schemas/types.ts'
 import { createOutbox } from '../../money/wallet.ts'
 import type { RecordMac } from '../../runtime/crypto/mac.ts'
@@ -6,16 +5,16 @@ import type { Connections } from '../../runtime/engine/connections.ts'
 import type { Emission, MessageCodec } from '../../runtime/engine/stage.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import { batchWrites } from '../../runtime/platform/batch-writes.ts'
-import { insertDivided, insertToken } from '../../runtime/platform/clickhouse.ts'
+import { type Clickhouse, insertDivided, insertToken } from '../../runtime/platform/clickhouse.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { chooseLane } from '../../runtime/platform/topics.ts'
 import type { Lane } from '../../topology.ts'
 import type { Job, ManifestEntry } from '../job.ts'
 import { createJobStore, type JobStore } from '../store.ts'
 import {
-  type Archive, ARCHIVE_COLUMNS, type ArchivedJob, archiveRow, createArchive,
+  type Archive, type ArchivedJob, archiveRow, createArchive,
 } from './archive.ts'
-import { BLOCK_COLUMNS, blockRow, createResultBlocks, type ResultBlocks } from './result-blocks.ts'
+import { blockRow, createResultBlocks, type ResultBlocks } from './result-blocks.ts'
 
 export type EndedJobDeps = {
   readonly archive: Pick<Archive, 'save'>
@@ -200,17 +199,13 @@ export type BlockOrRecord = { readonly block: Completed } | { readonly archived:
  * (schemas/clickhouse/0006_settled.sql).
  */
 function createBlocksAndRecords (
-  clickhouse: ClickHouseClient, mac: RecordMac
+  clickhouse: Clickhouse, mac: RecordMac
 ): (rows: readonly BlockOrRecord[]) => Promise<void> {
   return async rows => {
     if (rows.length === 0) return
     const values = rows.map(row =>
       'block' in row ? blockRow(row.block) : archiveRow(mac, row.archived))
     const names = values.map(value => 'digest' in value ? value.digest : value.mac)
-    await insertDivided(clickhouse, {
-      table: 'settled', columns: COLUMNS, values, token: insertToken(names),
-    })
+    await insertDivided(clickhouse, { table: 'settled', values, token: insertToken(names) })
   }
 }
-
-const COLUMNS = [...new Set([...BLOCK_COLUMNS, ...ARCHIVE_COLUMNS])]

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
-import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../../schemas/types.ts'
 import { toBoundBytes } from '../message-codec.ts'
 import { countBits } from '../../runtime/platform/bitmap.ts'
 import { batchReads } from '../../runtime/platform/batch-writes.ts'
-import { insertDivided, insertToken, streamRows } from '../../runtime/platform/clickhouse.ts'
+import { type Clickhouse, insertDivided, insertToken } from '../../runtime/platform/clickhouse.ts'
 
 /** A stored block with everything its seal is bound to, except tenant and job. */
 export type StoredBlock = {
@@ -57,24 +56,11 @@ function digestOfStored (block: Omit<StoredBlock, 'digest'>): string {
 }
 
 /** The store of sealed results. */
-export function createResultBlocks (clickhouse: ClickHouseClient) {
+export function createResultBlocks (clickhouse: Clickhouse) {
   const insertAll = async (values: readonly ReturnType<typeof blockRow>[]) => {
     if (values.length === 0) return
     const token = insertToken(values.map(({ digest }) => digest))
-    await insertDivided(clickhouse, {
-      table: 'result_blocks', columns: BLOCK_COLUMNS, values, token,
-    })
-  }
-  const select = async <T>(query: string, parameters: Record<string, unknown>, settings = {}) => {
-    const answer = await clickhouse.query({
-      // A job may have more digests than fit into a URL.
-      query,
-      query_params: parameters,
-      use_multipart_params: true,
-      format: 'JSONEachRow',
-      clickhouse_settings: settings,
-    })
-    return await answer.json<T>()
+    await insertDivided(clickhouse, { table: 'result_blocks', values, token })
   }
   return {
     /** Stores all blocks in one insert. Idempotent. */
@@ -93,7 +79,8 @@ export function createResultBlocks (clickhouse: ClickHouseClient) {
     digests: async (
       tenant: string, job: string, wanted: readonly string[]
     ): Promise<ReadonlySet<string>> => {
-      const stored = await select<{ digest: string }>(SELECT_DIGESTS, { tenant, job, wanted })
+      const stored = await clickhouse.rows<{ digest: string }>(
+        SELECT_DIGESTS, { tenant, job, wanted })
       return new Set(stored.map(({ digest }) => digest))
     },
 
@@ -101,7 +88,8 @@ export function createResultBlocks (clickhouse: ClickHouseClient) {
     read: async (wanted: WantedBlocks): Promise<readonly StoredBlock[]> => {
       // Starting several threads takes longer than reading one chunk.
       const settings = wanted.firstChunk === wanted.lastChunk ? { max_threads: 1 } : {}
-      return (await select<ReadBlock>(SELECT_BLOCKS, wanted, settings)).map(storedBlockIn)
+      const rows = await clickhouse.rows<ReadBlock>(SELECT_BLOCKS, wanted, settings)
+      return rows.map(storedBlockIn)
     },
   }
 }
@@ -111,7 +99,7 @@ export function createResultBlocks (clickhouse: ClickHouseClient) {
  * cost. Blocks of several chunks are read alone, in the order of chunks.
  */
 export function createSharedBlockReads (
-  clickhouse: ClickHouseClient
+  clickhouse: Clickhouse
 ): Pick<ResultBlocks, 'digests' | 'read'> {
   const alone = createResultBlocks(clickhouse)
   const findDigests = createSharedQuery<OfJob>(clickhouse, SELECT_SHARED_DIGESTS)
@@ -137,7 +125,7 @@ const JOBS_PER_QUERY = 100
 
 /** A query for digests of a job, which concurrent calls share. Each gets the rows of its job. */
 function createSharedQuery<Row extends OfJob> (
-  clickhouse: ClickHouseClient, query: string
+  clickhouse: Clickhouse, query: string
 ): (wanted: WantedDigests) => Promise<readonly Row[]> {
   return batchReads(async (all: readonly WantedDigests[]) => {
     const parameters = {
@@ -145,8 +133,7 @@ function createSharedQuery<Row extends OfJob> (
       jobs: [...new Set(all.map(({ job }) => job))],
       digests: [...new Set(all.flatMap(({ digests }) => digests))],
     }
-    const rows: Row[] = []
-    for await (const row of streamRows<Row>(clickhouse, query, parameters)) rows.push(row)
+    const rows = await clickhouse.rows<Row>(query, parameters)
     const byJob = Map.groupBy(rows, ({ tenant, job }) => `${tenant} ${job}`)
     return all.map(({ tenant, job, digests }) => {
       const wanted = new Set(digests)
@@ -157,12 +144,6 @@ function createSharedQuery<Row extends OfJob> (
 
 const storedBlockIn = ({ base64, ...block }: ReadBlock): StoredBlock =>
   ({ ...block, sealed: Buffer.from(base64, 'base64') })
-
-/** The columns that an insert of a block names. */
-export const BLOCK_COLUMNS = [
-  'tenant', 'job', 'chunk', 'digest', 'batch', 'chunks', 'rows_schema', 'bound', 'originals',
-  'rows', 'sealed_base64',
-]
 
 const SELECT_DIGESTS = `
   SELECT DISTINCT digest FROM result_blocks
@@ -210,10 +191,20 @@ export function blockRow (value: Completed) {
 
 function toRow (
   { tenant, job }: Pick<Completed, 'tenant' | 'job'>,
-  { rowsSchema, sealed, ...stored }: InlineBlock
+  { chunk, digest, batch, chunks, rowsSchema, bound, originals, rows, sealed }: InlineBlock
 ) {
   return {
-    ...stored, tenant, job, rows_schema: rowsSchema, sealed_base64: sealed.toString('base64'),
+    tenant,
+    job,
+    chunk,
+    digest,
+    batch,
+    chunks,
+    rows_schema: rowsSchema,
+    bound,
+    originals,
+    rows,
+    sealed_base64: sealed.toString('base64'),
   }
 }
 

@@ -1,4 +1,3 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import { Cluster } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import {
@@ -13,7 +12,7 @@ import { createKafkaBus } from '../kafka/kafka-bus.ts'
 import {
   type Codec, createCodec, type RegistrySettings, registrySource,
 } from '../kafka/registry.ts'
-import { type ClickhouseSettings, connectClickhouse } from '../platform/clickhouse.ts'
+import { Clickhouse, type ClickhouseSettings } from '../platform/clickhouse.ts'
 import {
   connectRedis, logAccessErrors, type RedisClient, redisClock, type RedisClock, redisCredentials,
   type RedisSettings,
@@ -42,7 +41,7 @@ export type Connections = {
   readonly state: RedisClient
   /** Redis for the cache, which may evict, or a cluster. */
   readonly cache: RedisClient
-  readonly clickhouse: ClickHouseClient
+  readonly clickhouse: Clickhouse
   readonly recordMac: RecordMac
   /** Redis TIME of the state Redis. */
   readonly clock: RedisClock
@@ -137,7 +136,7 @@ const openers: Openers = {
   clickhouse: async ({ CLICKHOUSE_URL: url, CLICKHOUSE_PASSWORD_FILE: passwordFile }, {
     onStop,
   }) => {
-    const clickhouse = connectClickhouse(url, { passwordFile })
+    const clickhouse = new Clickhouse(url, { passwordFile })
     onStop(() => clickhouse.close())
     return clickhouse
   },

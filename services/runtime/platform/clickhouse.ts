@@ -1,7 +1,11 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
+import {
+  type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient,
+} from '@clickhouse/client'
 import { PasswordFile } from './config.ts'
-import { failedAt, InfrastructureError, isOutageOrFatal, isUntrusted, storeText } from './errors.ts'
+import {
+  InfrastructureError, isOutageOrFatal, isUntrusted, markFailed, storeText,
+} from './errors.ts'
 import { retry } from './retry.ts'
 
 const REQUEST_TIMEOUT_MS = 30_000
@@ -14,72 +18,151 @@ export type ClickhouseSettings = {
   readonly CLICKHOUSE_PASSWORD_FILE?: string | undefined
 }
 
-/** A client for a command, with the patience of an operator. */
-export const connectCommandClickhouse = (settings: ClickhouseSettings): ClickHouseClient =>
-  connectClickhouse(settings.CLICKHOUSE_URL,
-    { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile: settings.CLICKHOUSE_PASSWORD_FILE })
+type QueryParameters = Readonly<Record<string, unknown>>
 
 /**
- * A ClickHouse client; it returns 64-bit integers as strings. The password is that of the URL, or
- * what is in `passwordFile` at each request. Throws InfrastructureError for responses that are not
- * from ClickHouse (of a proxy without a backend, for example), and, with the setting to fix, for
- * failed authentication and untrusted certificates.
+ * ClickHouse, which returns 64-bit integers as strings. The password is that of the URL, or what is
+ * in `passwordFile` at each request. Throws InfrastructureError for responses that are not from
+ * ClickHouse (of a proxy without a backend, for example), and, with the setting to fix, for failed
+ * authentication and untrusted certificates.
  */
-export function connectClickhouse (
-  url: string,
-  { timeoutMs = REQUEST_TIMEOUT_MS, passwordFile }:
-  { readonly timeoutMs?: number, readonly passwordFile?: string | undefined } = {}
-): ClickHouseClient {
-  const signIn = passwordFile === undefined ? undefined : signInBy(url, passwordFile)
-  const rethrow = rethrowAs(storeText('CLICKHOUSE_URL', url))
-  return new Proxy(createClient({
-    url,
-    request_timeout: timeoutMs,
-    // A blocked process would write to a connection that the server has closed in the meantime.
-    keep_alive: { eagerly_destroy_stale_sockets: true },
-    // Parameters that are too long for the URL are sent in the body.
-    use_multipart_params_auto: true,
-    // The log of the client would contain parts of statements.
-    log: { level: ClickHouseLogLevel.OFF },
-    // A response means that the rows are stored, also on another server of a cluster;
-    // asynchronous inserts would delay it.
-    clickhouse_settings: {
-      date_time_input_format: 'best_effort', async_insert: 0, distributed_foreground_insert: 1,
-    },
-  }), {
-    get: (client, name) => {
-      const member: unknown = name === 'query' ? createQuery(client) : Reflect.get(client, name)
-      return wrapped(client, REQUESTS.has(name) ? signIn?.(member) ?? member : member, rethrow)
-    },
-  })
-}
+export class Clickhouse {
+  readonly #client: ClickHouseClient
+  readonly #store: string
+  readonly #signIn: () => { readonly auth?: { username: string, password: string } }
 
-const REQUESTS: ReadonlySet<string | symbol> = new Set(['query', 'insert', 'command', 'exec'])
+  constructor (
+    url: string,
+    { timeoutMs = REQUEST_TIMEOUT_MS, passwordFile }:
+    { readonly timeoutMs?: number, readonly passwordFile?: string | undefined } = {}
+  ) {
+    this.#store = storeText('CLICKHOUSE_URL', url)
+    const password = passwordFile === undefined ? undefined : new PasswordFile(passwordFile)
+    this.#signIn = () => {
+      if (password === undefined) return {}
+      const username = decodeURIComponent(new URL(url).username) || 'default'
+      return { auth: { username, password: password.toString() } }
+    }
+    this.#client = createClient({
+      url,
+      request_timeout: timeoutMs,
+      // A blocked process would write to a connection that the server has closed in the meantime.
+      keep_alive: { eagerly_destroy_stale_sockets: true },
+      // Parameters that are too long for the URL are sent in the body.
+      use_multipart_params_auto: true,
+      // The log of the client would contain parts of statements.
+      log: { level: ClickHouseLogLevel.OFF },
+      // A response means that the rows are stored, also on another server of a cluster;
+      // asynchronous inserts would delay it.
+      clickhouse_settings: {
+        date_time_input_format: 'best_effort', async_insert: 0, distributed_foreground_insert: 1,
+      },
+    })
+  }
 
-/** Makes a method of the client sign in by the password that is in the file when it is called. */
-function signInBy (url: string, passwordFile: string) {
-  const username = decodeURIComponent(new URL(url).username) || 'default'
-  const password = new PasswordFile(passwordFile)
-  return (method: unknown) => function (this: ClickHouseClient, parameters: object): unknown {
-    const auth = { username, password: password.toString() }
-    return Reflect.apply(method as () => unknown, this, [{ ...parameters, auth }])
+  /** All rows of a query. */
+  async rows<T> (
+    query: string, parameters: QueryParameters = {}, settings: ClickHouseSettings = {}
+  ): Promise<readonly T[]> {
+    try {
+      return await (await this.#query(query, parameters, settings)).json<T>()
+    } catch (error) {
+      throw this.#explained(error)
+    }
+  }
+
+  /**
+   * Streams the rows of a query, so that a long result is never held in memory. Ending the
+   * iteration cancels the query.
+   */
+  async * stream<T> (query: string, parameters: QueryParameters = {}): AsyncGenerator<T, void> {
+    try {
+      const answer = await this.#query(query, parameters)
+      for await (const rows of answer.stream<T>()) {
+        for (const row of rows) yield row.json()
+      }
+    } catch (error) {
+      throw this.#explained(error)
+    }
+  }
+
+  /**
+   * Inserts rows in one statement; they are stored when this resolves, and none if it is refused.
+   * @throws InfrastructureError when the table lacks a column, which is no fault of a row.
+   */
+  async insert ({ table, values, token }: Insert): Promise<void> {
+    try {
+      await this.#client.insert({
+        ...this.#signIn(),
+        table,
+        // Columns that only inserts have are not filled unless they are named.
+        columns: [...new Set(values.flatMap(Object.keys))] as [string, ...string[]],
+        values,
+        format: 'JSONEachRow',
+        clickhouse_settings: {
+          ...ONE_THREAD, ...token !== undefined && { insert_deduplication_token: token },
+        },
+      })
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && COLUMN_CODES.has(error.code)) {
+        throw new InfrastructureError(`table ${table} of ClickHouse lacks a column of this ` +
+          'release: run "npm run provision" of this release', { cause: error })
+      }
+      throw this.#explained(error)
+    }
+  }
+
+  async command (query: string, parameters: QueryParameters = {}): Promise<void> {
+    try {
+      await this.#client.command({ ...this.#signIn(), query, query_params: parameters })
+    } catch (error) {
+      throw this.#explained(error)
+    }
+  }
+
+  close (): Promise<void> {
+    return this.#client.close()
+  }
+
+  /**
+   * Sent once more if the connection ends before a response: after a result that was read slowly,
+   * the server may close the connection in the moment it is used again.
+   */
+  #query (query: string, parameters: QueryParameters, settings: ClickHouseSettings = {}) {
+    return retry(2, () => this.#client.query({
+      ...this.#signIn(),
+      query,
+      query_params: parameters,
+      format: 'JSONEachRow',
+      clickhouse_settings: settings,
+    }), { firstMs: 0, when: isReset })
+  }
+
+  /**
+   * The error, as an InfrastructureError where it is one of infrastructure; records that it comes
+   * from this store, unless its message says what to fix.
+   */
+  #explained (error: unknown): unknown {
+    const refusal = describeAccessError(error)
+    if (refusal !== undefined) return new InfrastructureError(refusal, { cause: error })
+    const isLate = error instanceof Error && error.message === 'Timeout error.'
+    if (!isLate && isNotClickhouse(error)) {
+      return new InfrastructureError('CLICKHOUSE_URL returned a response that is not from ' +
+        'ClickHouse: check the URL and the proxy in front of it', { cause: error })
+    }
+    const explained = isLate
+      ? new InfrastructureError(`${this.#store} did not respond in time`, { cause: error })
+      : error
+    markFailed(explained, this.#store)
+    return explained
   }
 }
 
-/**
- * The query of a client, sent once more if its connection ends before a response: after a result
- * that was read slowly, the server may close the connection in the moment it is used again.
- */
-function createQuery (client: ClickHouseClient) {
-  const isReset = (error: unknown) =>
-    error instanceof Error && 'code' in error && error.code === 'ECONNRESET'
-  return (parameters: Parameters<ClickHouseClient['query']>[0]) =>
-    retry(2, () => client.query(parameters), { firstMs: 0, when: isReset })
-}
+const isReset = (error: unknown) =>
+  error instanceof Error && 'code' in error && error.code === 'ECONNRESET'
 
 export type Insert = {
   readonly table: string
-  readonly columns: readonly string[]
   readonly values: readonly object[]
   /** Deduplication token: a second insert with the same token has no effect. */
   readonly token?: string
@@ -123,38 +206,25 @@ export class RefusedRowsError extends Error {
 }
 
 /**
- * Inserts rows in one statement; they are stored when this resolves, and none if it is refused.
- * @throws InfrastructureError when the table lacks a column, which is no fault of a row.
- */
-export async function insertRows (clickhouse: ClickHouseClient, insert: Insert): Promise<void> {
-  try {
-    await insertOnce(clickhouse, insert)
-  } catch (error) {
-    throwUnlessOfRows(error, insert.table)
-    throw error
-  }
-}
-
-/**
- * The same for rows that need not be stored together. Those that are refused together are divided
+ * Inserts rows that need not be stored together. Those that are refused together are divided
  * until those that are refused alone are found: at most twice as many statements as there are rows.
  * @throws RefusedRowsError when some rows are refused, once all others are stored.
  */
 export async function insertDivided (
-  clickhouse: Pick<ClickHouseClient, 'insert'>, insert: Insert
+  clickhouse: Pick<Clickhouse, 'insert'>, { table, values, token }: Insert
 ): Promise<void> {
-  const { table, values, token } = insert
   const refused = new Map<number, unknown>()
   const insertRange = async (from: number, to: number): Promise<void> => {
     const isWhole = to - from === values.length
     try {
-      await insertOnce(clickhouse, {
-        ...insert,
+      await clickhouse.insert({
+        table,
         values: values.slice(from, to),
-        ...token !== undefined && !isWhole && { token: insertToken([token, `${from}-${to}`]) },
+        ...token !== undefined &&
+          { token: isWhole ? token : insertToken([token, `${from}-${to}`]) },
       })
     } catch (error) {
-      throwUnlessOfRows(error, table)
+      if (isOutageOrFatal(error)) throw error
       if (to - from === 1) {
         refused.set(from, error)
         return
@@ -178,27 +248,6 @@ export async function insertDivided (
  */
 const COLUMN_CODES: ReadonlySet<unknown> = new Set(['8', '10', '16', '47'])
 
-function throwUnlessOfRows (error: unknown, table: string): void {
-  if (isOutageOrFatal(error)) throw error
-  if (!(error instanceof Error && 'code' in error && COLUMN_CODES.has(error.code))) return
-  throw new InfrastructureError(`table ${table} of ClickHouse lacks a column of this release: ` +
-    'run "npm run provision" of this release', { cause: error })
-}
-
-async function insertOnce (
-  clickhouse: Pick<ClickHouseClient, 'insert'>, { table, columns, values, token }: Insert
-): Promise<void> {
-  await clickhouse.insert({
-    table,
-    columns: columns as [string, ...string[]],
-    values,
-    format: 'JSONEachRow',
-    clickhouse_settings: {
-      ...ONE_THREAD, ...token !== undefined && { insert_deduplication_token: token },
-    },
-  })
-}
-
 export type Deletion = {
   readonly table: string
   /** The condition; gets the name of the table that has the rows. */
@@ -212,84 +261,20 @@ export type Deletion = {
  * unless nondeterministic ones are allowed: a replica that lacks rows may keep some.
  */
 export async function deleteRows (
-  clickhouse: ClickHouseClient, { table, where, parameters }: Deletion
+  clickhouse: Clickhouse, { table, where, parameters }: Deletion
 ): Promise<void> {
-  const answer = await clickhouse.query({
-    query: SELECT_ENGINE, query_params: { table }, format: 'JSONEachRow',
-  })
-  const [described] = await answer.json<{ readonly engine: string }>()
+  const [described] = await clickhouse.rows<{ readonly engine: string }>(SELECT_ENGINE, { table })
   const [, cluster, database, local] = DISTRIBUTED.exec(described?.engine ?? '') ?? []
   const name = local === undefined ? table : `\`${database}\`.${local}`
   const servers = cluster === undefined ? '' : ` ON CLUSTER '${cluster}'`
-  await clickhouse.command({
-    query: `ALTER TABLE ${name}${servers} DELETE WHERE ${where(name)} ` +
-      'SETTINGS mutations_sync = 2, allow_nondeterministic_mutations = 1',
-    query_params: parameters,
-  })
+  await clickhouse.command(`ALTER TABLE ${name}${servers} DELETE WHERE ${where(name)} ` +
+    'SETTINGS mutations_sync = 2, allow_nondeterministic_mutations = 1', parameters)
 }
 
 const SELECT_ENGINE = `
   SELECT engine_full AS engine FROM system.tables
   WHERE database = currentDatabase() AND name = {table:String}`
 const DISTRIBUTED = /^Distributed\('([^']+)', '([^']+)', '([^']+)'/
-
-/**
- * Streams the rows of a query, so that a long result is never held in memory. Ending the iteration
- * cancels the query.
- * @throws InfrastructureError like the client.
- */
-export async function * streamRows<T> (
-  clickhouse: Pick<ClickHouseClient, 'query'>, query: string, parameters: Record<string, unknown>
-): AsyncIterable<T> {
-  const answer = await clickhouse.query({
-    query, query_params: parameters, format: 'JSONEachRow',
-  })
-  const { rethrow = rethrowAs(storeText('CLICKHOUSE_URL', '')) } = answer as Partial<WithRethrow>
-  try {
-    for await (const rows of answer.stream<T>()) {
-      for (const row of rows) yield row.json()
-    }
-  } catch (error) {
-    rethrow(error)
-  }
-}
-
-/** The same member; the failures of an asynchronous method, and of its rows, are translated. */
-function wrapped (owner: object, member: unknown, rethrow: Rethrow): unknown {
-  if (typeof member !== 'function') return member
-  return (...args: readonly unknown[]) => {
-    const result: unknown = Reflect.apply(member, owner, args)
-    if (!(result instanceof Promise)) return result
-    return result.then((rows: unknown) => {
-      if (typeof rows !== 'object' || rows === null || !('json' in rows)) return rows
-      // Rows follow the HTTP status, so a failure between rows has no status.
-      const json = wrapped(rows, rows.json, rethrow)
-      return Object.assign(rows,
-        { json, rethrow } satisfies WithRethrow & { readonly json: unknown })
-    }, rethrow)
-  }
-}
-
-type Rethrow = (error: unknown) => never
-/** The result of a query, whose rows are read later: how their failures are translated. */
-type WithRethrow = { readonly rethrow: Rethrow }
-
-/**
- * Throws an error as an InfrastructureError where it is one of infrastructure, and records that it
- * comes from `store`, unless its message says what to fix.
- */
-const rethrowAs = (store: string): Rethrow => error => {
-  const refusal = describeAccessError(error)
-  if (refusal !== undefined) throw new InfrastructureError(refusal, { cause: error })
-  const isLate = error instanceof Error && error.message === 'Timeout error.'
-  if (!isLate && isNotClickhouse(error)) {
-    throw new InfrastructureError('CLICKHOUSE_URL returned a response that is not from ' +
-      'ClickHouse: check the URL and the proxy in front of it', { cause: error })
-  }
-  return failedAt(store)(isLate
-    ? new InfrastructureError(`${store} did not respond in time`, { cause: error })
-    : error)
-}
 
 /** The client throws a plain Error for a text that it cannot parse, and a SyntaxError for rows. */
 function isNotClickhouse (error: unknown): boolean {

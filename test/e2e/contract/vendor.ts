@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../../services/runtime/platform/clickhouse.ts'
 import { createJournalCopy } from '../../../services/money/journal.ts'
 import { filesWith } from '../../support/bytes.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -26,7 +26,7 @@ async function jobWith (mode: VendorMode, lastDigits: readonly number[]) {
 /** The entries of a job, once the journal's copy has both. */
 async function journalOf (tenant: string, job: string): Promise<readonly Journal[]> {
   const { env } = shared().environment
-  const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
+  const clickhouse = new Clickhouse(env['CLICKHOUSE_URL'] ?? '')
   const journal = createJournalCopy(clickhouse, recordMacOf(env))
   try {
     return await eventually(async () => {

@@ -1,7 +1,7 @@
 import { Kafka, logLevel } from 'kafkajs'
 import { provision } from '../../../deploy/provision.ts'
 import {
-  COMMAND_TIMEOUT_MS, connectClickhouse,
+  Clickhouse, COMMAND_TIMEOUT_MS,
 } from '../../../services/runtime/platform/clickhouse.ts'
 import { emptyFolder } from '../../support/folder.ts'
 import { openRedis } from '../../support/redis/open-redis.ts'
@@ -130,9 +130,9 @@ const clickhouse: Loss = {
 async function runStatement (
   env: Readonly<Record<string, string>>, query: string
 ): Promise<void> {
-  const client = connectClickhouse(env['CLICKHOUSE_URL'] ?? '',
+  const client = new Clickhouse(env['CLICKHOUSE_URL'] ?? '',
     { timeoutMs: COMMAND_TIMEOUT_MS })
-  await client.command({ query }).finally(() => client.close())
+  await client.command(query).finally(() => client.close())
 }
 
 async function runCommand (

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { createClient } from '../../../services/client/client.ts'
-import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../../services/runtime/platform/clickhouse.ts'
 import { createRecordMac } from '../../../services/runtime/crypto/mac.ts'
 import { CHAIN_START, createJournalCopy } from '../../../services/money/journal.ts'
 import { createDemo, createDemoPartner } from '../../../services/admin/demo.ts'
@@ -85,7 +85,7 @@ async function ended (answer: Promise<unknown>): Promise<string> {
 }
 
 async function copyOf (env: Readonly<Record<string, string>>, tenant: string): Promise<unknown> {
-  const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
+  const clickhouse = new Clickhouse(env['CLICKHOUSE_URL'] ?? '')
   try {
     const copy = createJournalCopy(clickhouse, createRecordMac(messageKeysOf(env)))
     return (await copy.heads(new Map([[tenant, CHAIN_START]]))).get(tenant)

@@ -1,20 +1,20 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll } from 'vitest'
-import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../../services/runtime/platform/clickhouse.ts'
 import { stackEnv } from '../stacks/stack.ts'
 
 function databaseOn (stack: Readonly<Record<string, string>>) {
   const database = `test_${randomUUID().replaceAll('-', '')}`
   const url = new URL(stack['CLICKHOUSE_URL'] ?? '')
-  const outer = connectClickhouse(url.href)
+  const outer = new Clickhouse(url.href)
   url.pathname = database
   return {
     database,
     outer,
     env: { ...stack, CLICKHOUSE_URL: url.href },
-    create: async () => { await outer.command({ query: `CREATE DATABASE ${database}` }) },
+    create: async () => { await outer.command(`CREATE DATABASE ${database}`) },
     drop: async () => {
-      await outer.command({ query: `DROP DATABASE IF EXISTS ${database} SYNC` })
+      await outer.command(`DROP DATABASE IF EXISTS ${database} SYNC`)
       await outer.close()
     },
   }

@@ -1,17 +1,6 @@
-import { Readable } from 'node:stream'
-import type { ClickHouseClient } from '@clickhouse/client'
 import { type Attempt, createDeliveryHistory } from '../../../services/webhooks/deliveries.ts'
+import type { Clickhouse, Insert } from '../../../services/runtime/platform/clickhouse.ts'
 import { recordMacOf } from '../keys/signed.ts'
-
-/** What ClickHouse answers to a query for these rows. */
-function rowsAnswer (rows: readonly object[]) {
-  return {
-    json: async () => rows,
-    stream: () => Readable.from([rows.map(row => ({ json: () => row }))]),
-  }
-}
-
-type Query = { readonly query: string, readonly query_params: Readonly<Record<string, unknown>> }
 
 /**
  * ClickHouse that answers queries as given, one after another, and records inserts and
@@ -20,18 +9,20 @@ type Query = { readonly query: string, readonly query_params: Readonly<Record<st
 export function createClickhouseDouble (...answers: readonly (readonly object[])[]) {
   const inserted: Record<string, unknown>[] = []
   const tokens: unknown[] = []
-  const queries: Query[] = []
+  const queries: { query: string, parameters: Readonly<Record<string, unknown>> }[] = []
+  const rows = async (query: string, parameters = {}) =>
+    answers[queries.push({ query, parameters }) - 1] ?? []
   const clickhouse = {
-    insert: async ({ values, clickhouse_settings: settings }: {
-      readonly values: readonly Record<string, unknown>[]
-      readonly clickhouse_settings: Readonly<Record<string, unknown>>
-    }) => {
-      inserted.push(...values)
-      tokens.push(settings['insert_deduplication_token'])
+    insert: async ({ values, token }: Insert) => {
+      inserted.push(...values as Record<string, unknown>[])
+      tokens.push(token)
     },
-    query: async (query: Query) => rowsAnswer(answers[queries.push(query) - 1] ?? []),
+    rows,
+    stream: async function * (query: string, parameters = {}) {
+      yield * await rows(query, parameters)
+    },
   }
-  return { clickhouse: clickhouse as unknown as ClickHouseClient, inserted, tokens, queries }
+  return { clickhouse: clickhouse as unknown as Clickhouse, inserted, tokens, queries }
 }
 
 /** Attempts as they are stored, signed by the keys for tests, as ClickHouse gives them back. */

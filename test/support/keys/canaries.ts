@@ -1,4 +1,4 @@
-import type { ClickHouseClient } from '@clickhouse/client'
+import type { Clickhouse } from '../../../services/runtime/platform/clickhouse.ts'
 import { filesBelow, filesWith } from '../bytes.ts'
 
 /** The forms a text may be stored in: as it is, encoded, and in parts that identify it. */
@@ -46,15 +46,11 @@ export function searched (folders: readonly string[]): number {
 }
 
 /** All that ClickHouse has of an organization, as text: on disk it is compressed. */
-export async function dumpOf (clickhouse: ClickHouseClient, org: string): Promise<string> {
+export async function dumpOf (clickhouse: Clickhouse, org: string): Promise<string> {
   const tables = ['result_blocks', 'jobs', 'journal', 'deliveries']
   const texts = await Promise.all(tables.map(async table => {
-    const answer = await clickhouse.query({
-      query: `SELECT * FROM ${table} WHERE startsWith(tenant, {org:String})`,
-      query_params: { org },
-      format: 'JSONEachRow',
-    })
-    return await answer.text()
+    const query = `SELECT * FROM ${table} WHERE startsWith(tenant, {org:String})`
+    return (await clickhouse.rows(query, { org })).map(row => JSON.stringify(row)).join('\n')
   }))
   return texts.join('\n')
 }

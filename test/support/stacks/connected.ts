@@ -3,7 +3,7 @@ import { afterAll } from 'vitest'
 import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import { createJobKeys, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
-import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
+import { Clickhouse } from '../../../services/runtime/platform/clickhouse.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { openRedis } from '../redis/open-redis.ts'
 import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
@@ -19,7 +19,7 @@ import { stackEnv } from './stack.ts'
 export function connectAll (env = stackEnv()) {
   const brokers = (env.KAFKA_BROKERS ?? '').split(',')
   const state = openRedis(env.REDIS_STATE_URL ?? '')
-  const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
+  const clickhouse = new Clickhouse(env.CLICKHOUSE_URL ?? '')
   const bus = createKafkaBus({
     brokers, clientId: 'test', mac: messageMacOf(env), onFatal: () => {},
   })

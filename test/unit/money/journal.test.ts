@@ -253,7 +253,7 @@ describe('the copy of the journal in ClickHouse', () => {
     expect(await copy.append([entry(3), entry(1), entry(2)])).toEqual([entry(1)])
     expect(await copy.append(entries)).toEqual([])
     expect(inserted.map(({ seq }) => seq)).toEqual([3, 2, 1])
-    expect(queries[0]?.query_params)
+    expect(queries[0]?.parameters)
       .toEqual({ tenants: [TENANT], seqs: [3, 2], named: new Map([[TENANT, [3, 2]]]) })
   })
 
@@ -276,7 +276,7 @@ describe('the copy of the journal in ClickHouse', () => {
   it('looks up a bounded number of entries per query', async () => {
     const { copy, queries, inserted } = copyOn()
     await copy.append(Array.from({ length: 250 }, (_, index) => entry(index + 1)))
-    expect(queries.map(({ query_params: given }) => (given['seqs'] as unknown[]).length))
+    expect(queries.map(({ parameters }) => (parameters['seqs'] as unknown[]).length))
       .toEqual([100, 100, 50])
     expect(inserted).toHaveLength(250)
   })
@@ -286,7 +286,7 @@ describe('the copy of the journal in ClickHouse', () => {
     const { copy, queries } = copyOn([{ first: '1' }], ...answers)
     const pages = []
     for await (const page of copy.pages(TENANT, { seq: 2, atMs: 7 })) pages.push(page)
-    return { pages, queries: queries.map(({ query_params: given }) => given) }
+    return { pages, queries: queries.map(({ parameters }) => parameters) }
   }
 
   it('reads pages with one query each, which hold all rows of a seq', async () => {
@@ -318,7 +318,7 @@ describe('the copy of the journal in ClickHouse', () => {
     const { copy, queries, forged } = copyOn([two!, two!, three!])
     const from = new Map([[TENANT, chain(entry(1))], ['org_new.live', CHAIN_START]])
     expect(await copy.heads(from)).toEqual(new Map([[TENANT, chain(...entries)]]))
-    expect(queries.map(({ query_params: given }) => given)).toEqual([{
+    expect(queries.map(({ parameters }) => parameters)).toEqual([{
       tenants: [TENANT, 'org_new.live'], after: new Map([[TENANT, 1], ['org_new.live', 0]]),
     }])
     expect(await copy.heads(new Map())).toEqual(new Map())
@@ -340,7 +340,7 @@ describe('the copy of the journal in ClickHouse', () => {
       [three!, { ...two!, reason: 'x' }, two!, two!, one!])
     const read = await copy.readNewest(TENANT, { limit: 3, before: 4 })
     expect(read).toEqual(entries.toReversed())
-    expect(queries.map(({ query_params: given }) => given)).toEqual([
+    expect(queries.map(({ parameters }) => parameters)).toEqual([
       { tenant: TENANT, before: '4', type: '', limit: 3 },
       { tenant: TENANT, first: '1', last: '3', limit: 500 },
       { tenant: TENANT, seqs: ['3', '2', '1', '0'] },
@@ -352,7 +352,7 @@ describe('the copy of the journal in ClickHouse', () => {
     const { copy, queries } = copyOn(
       [{ seq: '3' }], [], [{ ...three!, mac: '' }], [{ seq: '1' }], [], [one!])
     expect(await copy.readNewest(TENANT, { limit: 1 })).toEqual([entry(1)])
-    expect(queries[3]?.query_params).toEqual({ tenant: TENANT, before: '3', type: '', limit: 500 })
+    expect(queries[3]?.parameters).toEqual({ tenant: TENANT, before: '3', type: '', limit: 500 })
   })
 
   it('is cut into pages between two numbers', () => {

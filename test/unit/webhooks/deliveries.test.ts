@@ -42,7 +42,7 @@ describe('the history of deliveries', () => {
     const { history, forged, queries } = historyOn([one!, one!, two!])
     expect(await history.list('org_1.live', 'job_1'))
       .toEqual([{ ...attempt, durationMs: 13 }, { ...second, durationMs: 13 }])
-    expect(queries[0]?.query_params).toEqual({ tenants: ['org_1.live'], jobs: ['job_1'] })
+    expect(queries[0]?.parameters).toEqual({ tenants: ['org_1.live'], jobs: ['job_1'] })
     expect(forged).toEqual([])
   })
 
@@ -66,12 +66,11 @@ describe('the history of deliveries', () => {
     const all = [forged, forged, one!, one!, two!]
     const limits: number[] = []
     const double = createClickhouseDouble(all)
-    const query: typeof double.clickhouse.query = (async (options: never) => {
-      const { query_params: { maxRows } } = options as { query_params: { maxRows: number } }
-      limits.push(maxRows)
-      return await createClickhouseDouble(all.slice(0, maxRows)).clickhouse.query(options)
-    }) as never
-    const history = createDeliveryHistory({ insert: double.clickhouse.insert, query },
+    const stream = ((query: string, parameters: { maxRows: number }) => {
+      limits.push(parameters.maxRows)
+      return createClickhouseDouble(all.slice(0, parameters.maxRows)).clickhouse.stream(query)
+    }) as typeof double.clickhouse.stream
+    const history = createDeliveryHistory({ insert: double.clickhouse.insert, stream },
       createRecordMac(messageKeysOf(), () => {}))
     expect(await history.listOfEndpoint('org_1.live', 'we_1', { limit: 2 }))
       .toEqual([{ ...attempt, durationMs: 13 }, { ...second, durationMs: 13 }])
@@ -82,7 +81,7 @@ describe('the history of deliveries', () => {
     const { history, queries } = historyOn(await stored())
     const after = { job: 'job_1', event: 'evt_1.we_1', attempt: 3 }
     await history.listOfEndpoint('org_1.live', 'we_1', { limit: 5, after })
-    expect(queries[0]?.query_params).toEqual({
+    expect(queries[0]?.parameters).toEqual({
       tenant: 'org_1.live',
       suffix: '.we_1',
       job: 'job_1',

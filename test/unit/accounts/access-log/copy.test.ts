@@ -136,7 +136,7 @@ describe('the copy of the access log', () => {
     const pages: number[] = []
     for await (const page of copy.pages(1)) pages.push(page.entries.length)
     expect(pages).toEqual([2, 0])
-    expect(queries.map(({ query_params: parameters }) => parameters)).toEqual([
+    expect(queries.map(({ parameters }) => parameters)).toEqual([
       { after: 1 }, { from: 2, to: 5_001 }, { after: 5_001 }, { from: 9_000, to: 13_999 },
       { after: 13_999 },
     ])
@@ -150,7 +150,7 @@ describe('the copy of the access log', () => {
     expect((await copy.newest({ ...filter, limit: 2 })).map(({ seq }) => seq)).toEqual([4, 2])
     expect((await copy.newest({ organization: 'org_1', limit: 9 })).map(({ seq }) => seq))
       .toEqual([4, 2, 1])
-    expect(queries[0]?.query_params).toEqual({
+    expect(queries[0]?.parameters).toEqual({
       tenant: 'org_1', action: 'key.created', actor: '', sinceMs: 0, before: 9,
     })
   })

@@ -84,7 +84,7 @@ describe('the archive', () => {
     const { archive, queries } = archiveOn(rows.slice(0, 3), rows, [rowOf(older)])
     expect(await archive.list(TENANT, { limit: 2 })).toEqual([young, old])
     expect(await archive.list(TENANT, { limit: 2 })).toEqual([older])
-    expect(queries.map(one => one.query_params['maxRows'])).toEqual([3, 48, 3])
+    expect(queries.map(one => one.parameters['maxRows'])).toEqual([3, 48, 3])
   })
 
   it('lists a job under the status and service of its record alone', async () => {

@@ -90,7 +90,7 @@ describe('usage', () => {
       jobOf(3, { createdAtMs: TO - 1 }), jobOf(4, { createdAtMs: TO }),
     ])
     expect(usage).toMatchObject({ total: { jobs: 2 } })
-    const { first, last } = queries[0]?.query_params as Record<string, string>
+    const { first, last } = queries[0]?.parameters as Record<string, string>
     // A minute of tolerance between the time of an id and that of its job.
     expect([first, last].map(id => decodeTime(`${id?.slice(4).toUpperCase()}0000000000000000`)))
       .toEqual([FROM - 60_000, TO + 60_000])
