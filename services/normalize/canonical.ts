@@ -65,14 +65,14 @@ const ASCII_ONLY = /^[ -~]*$/
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u
 /**
  * What copying from web pages leaves around a text; an override of its direction is not among them,
- * as it makes a text look like another one.
+ * as it makes a text look like another one. Before it also a byte order mark read as Latin-1.
  */
-const AROUND_CHARACTERS = String.raw`[\s\u00ad\u200b-\u200f\u2060\ufeff]`
+const AROUND_CHARACTERS = String.raw`[\s\u00ad\u200b-\u200f\u202a-\u202c\u2060\ufeff]`
 const AROUND = new RegExp(
-  `^${AROUND_CHARACTERS}+|(?<!${AROUND_CHARACTERS})${AROUND_CHARACTERS}+$`, 'g')
+  `^(?:ï»¿|${AROUND_CHARACTERS})+|(?<!${AROUND_CHARACTERS})${AROUND_CHARACTERS}+$`, 'g')
 const OTHER_SPACE = /[\p{Z}--[ ]]/v
-/** RFC 6068; its header fields follow a question mark. */
-const MAILTO = /^mailto:([^?]*)/i
+/** RFC 6068; its header fields follow a question mark. Some write the slashes of a web address. */
+const MAILTO = /^mailto:(?:\/\/)?([^?]*)/i
 /** How directories name the kind of an address: the colon is never part of one without quotes. */
 const SMTP = /^smtp:\s*/i
 /** How Outlook writes an address behind a display name. */
@@ -94,6 +94,16 @@ const DOT_ATOM = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
  */
 const DOMAIN_NAME = new RegExp('^(?:[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?\\.)+' +
   '(?!\\d+$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$')
+/**
+ * Names have dots, hyphens and what some scripts need between letters (RFC 5892, 2.6 and appendix
+ * A). What the WHATWG function does to other signs of a URL is no reading of a name.
+ */
+const SIGN_IN_NAME =
+  /[[\p{P}\p{Sm}\p{Sk}\p{ASCII}]--[\w.\-\u3002\uff61\u00b7\u05f3\u05f4\u30fb]]/v
+/** Unicode maps some of these to letters or digits: `firm¹.de` is not `firm1.de`. */
+const MAPPED_SIGN = /[\p{No}\p{So}\p{Sc}ªº]/gu
+/** RFC 5891, 4.2.3.1. */
+const OUTER_HYPHEN = /(?:^|\.)-|-(?:\.|$)/
 /** IDNA maps signs, but no registry has them in a top-level domain (RFC 5892, 2). */
 const SYMBOL_ENDING = /[^\p{L}\p{M}\p{N}.-][^.]*$/u
 const ENCODED_LABEL = /(?:^|\.)xn--/
@@ -121,8 +131,8 @@ export function canonicalEmail (input: string): Canonical {
     if (OTHER_SPACE.test(address)) return invalid('not_an_email')
   }
   const at = address.lastIndexOf('@')
-  const domain = address.slice(at + 1).trim()
-  const local = canonicalLocal(address.slice(0, at).trim().normalize('NFC'), domain)
+  const domain = address.slice(at + 1).trim().replace(DOTTED_I, 'i')
+  const local = canonicalLocal(plainLocal(address.slice(0, at).trim()), domain)
   return local.ok ? joinAddress(local.canonical, domain) : local
 }
 
@@ -140,6 +150,23 @@ function inAscii (text: string): string {
   if (ASCII_ONLY.test(text) || text.length > 2 * MAX_CONTACT_CHARACTERS) return text
   return text.replaceAll(FULL_WIDTH, it => String.fromCharCode(it.charCodeAt(0) - FROM_ASCII))
     .replaceAll(APOSTROPHE, "'").replaceAll(HYPHENS, '-')
+}
+
+/** A capital of Turkish: UTS 46 makes of it what nobody can register. */
+const DOTTED_I = /\u0130|i\u0307/gi
+/** Bullets, icons and halves of quotes before an address; an ellipsis stands for a part of it. */
+const SIGNS_BEFORE = /^[[\p{P}\p{S}\p{Co}]--[\p{ASCII}…]]+\s*/v
+/** What a spreadsheet writes before a text, and links before an address. */
+const MARK_BEFORE = /^(?:'(?!.*'$)|%20)+/
+const CASED_LETTERS = /[\p{Lu}\p{Ll}]/gu
+
+/** A local part without what stands before it, with its letters in their usual form. */
+function plainLocal (text: string): string {
+  const local = text.replace(SIGNS_BEFORE, '').replace(MARK_BEFORE, '').replace(/%2b/gi, '+')
+  if (ASCII_ONLY.test(local)) return local
+  const usual = local.normalize('NFC').replace(CASED_LETTERS, letter => letter.normalize('NFKC'))
+  const undotted = usual.replace(DOTTED_I, letter => letter[0] === 'i' ? 'i' : 'I')
+  return ASCII_ONLY.test(undotted) ? undotted : usual.normalize('NFC')
 }
 
 /** Quotes around an address, and the separators of a list of recipients behind it. */
@@ -193,14 +220,22 @@ function inBrackets (plain: string): string | undefined {
   const address = withoutScheme(plain.slice(open + 1, -1).trim())
   // Directories write `Doe, Jane <...>` without quotes; mail clients repeat the address as name.
   const phrase = plain.slice(0, open).trim()
-  const isPhrase = !/[@<>]/.test(unquoted.slice(0, open)) || withoutEnclosure(phrase) === address
+  const isPhrase = !/[@<>]/.test(unquoted.slice(0, open)) ||
+    withoutEnclosure(phrase).toLowerCase() === address.toLowerCase()
   return isPhrase ? address : undefined
 }
+
+/**
+ * What is no name beyond ASCII, in quotes neither: punctuation, private and unassigned characters
+ * (RFC 8264, 4.2.3). Pictures are.
+ */
+const SIGN_WITHIN = /[[^\p{L}\p{M}\p{Nd}\p{So}]--\p{ASCII}]/v
 
 /** Parses a quoted local part by the full RFC 5322 grammar, without its obsolete syntax. */
 function canonicalLocal (local: string, domain: string): Canonical {
   if (DOT_ATOM.test(local)) return { ok: true, canonical: local }
-  if (ANY_DOTS.test(local) && WITH_ANY_DOTS.has(domain.toLowerCase())) {
+  if (SIGN_WITHIN.test(local) || hasMappedSign(local)) return invalid('not_an_email')
+  if (ANY_DOTS.test(local) && WITH_ANY_DOTS.has(domain.toLowerCase().replace(/\.$/, ''))) {
     return { ok: true, canonical: `"${local}"` }
   }
   if (Buffer.byteLength(local) > MAX_LOCAL_BYTES) return invalid('local_part_too_long')
@@ -216,7 +251,8 @@ function canonicalLocal (local: string, domain: string): Canonical {
 function leastQuoted (local: string): string {
   if (!local.startsWith('"')) return local
   const content = local.slice(1, -1).replace(/\\(.)/gu, '$1')
-  return DOT_ATOM.test(content) ? content : `"${content.replace(/["\\]/g, '\\$&')}"`
+  const isPlain = DOT_ATOM.test(content) && plainLocal(content) === content
+  return isPlain ? content : `"${content.replace(/["\\]/g, '\\$&')}"`
 }
 
 function joinAddress (local: string, domain: string): Canonical {
@@ -234,14 +270,21 @@ function joinAddress (local: string, domain: string): Canonical {
  * WHATWG function would parse `1.2.3` as an IP address.
  */
 function canonicalDomain (domain: string): string | undefined {
-  const mapped = ASCII_ONLY.test(domain) ? domain.toLowerCase() : domainToASCII(domain)
+  const isAscii = ASCII_ONLY.test(domain)
+  if (!isAscii && (SIGN_IN_NAME.test(domain) || hasMappedSign(domain))) return undefined
+  const mapped = isAscii ? domain.toLowerCase() : domainToASCII(domain)
   const name = mapped.replace(/\.$/, '')
   if (!DOMAIN_NAME.test(name) || RESERVED_LABEL.test(name)) return undefined
   if (!ENCODED_LABEL.test(name)) return name
   // Such a label must be the encoding of another one (RFC 5890, 2.3.2.1).
   const unicode = domainToUnicode(name)
-  return ENCODED_LABEL.test(unicode) || SYMBOL_ENDING.test(unicode) ? undefined : name
+  return ENCODED_LABEL.test(unicode) || SYMBOL_ENDING.test(unicode) || OUTER_HYPHEN.test(unicode)
+    ? undefined
+    : name
 }
+
+const hasMappedSign = (text: string): boolean =>
+  (text.match(MAPPED_SIGN) ?? []).some(sign => sign.normalize('NFKC') !== sign)
 
 /** An IP address in brackets, in its canonical spelling. */
 function canonicalLiteral (domain: string): string | undefined {

@@ -110,11 +110,15 @@ export function readReply (reply: SmtpReply, question: ReplyQuestion): ReplyRead
   const { code, enhanced } = reply
   const { step, host = '' } = question
   if (code < 400) {
-    const isGood = step === 'greeting' ? code === 220 : code >= 200 && code < 300
+    // RFC 5321, 4.3.2: 221 ends the session, whatever it was asked.
+    const isGood = step === 'greeting' ? code === 220 : code >= 250 && code <= 252
     return { code, meaning: isGood ? 'accepted' : 'unclear', by: 'code' }
   }
   const text = readText(reply, question)
-  const facts = { step, host, code, subject: enhanced?.slice(2), text }
+  // RFC 3463, 3.1: the classes contradict each other, so the subject confirms nothing.
+  const isContradicted = code >= 500 && enhanced?.startsWith('4') === true
+  const subject = isContradicted ? undefined : enhanced?.slice(2)
+  const facts = { step, host, code, subject, text }
   const rule = RULES.find(({ applies }) => applies(facts))?.rule
   const meaning = rule?.means ?? 'unclear'
   // What the documents of a host say of a code is as certain as the standard.
@@ -228,7 +232,7 @@ function nameParties (raw: string, { sender = '', recipient = '' }: ReplyQuestio
   const named = sender === ''
     ? ofRecipient
     : ofRecipient.replaceAll(`domain ${readDomain(sender).toLowerCase()}`, 'sender domain')
-  const isOurs = sender !== '' && text.includes(sender.toLowerCase()) &&
+  const isOurs = text.includes(sender === '' ? '<>' : sender.toLowerCase()) &&
     !text.includes(recipient.toLowerCase())
   return isOurs ? `${named} sender` : named
 }
@@ -291,10 +295,13 @@ const REPLY_RULES: readonly ReplyRule[] = [
   // 2. GoDaddy: IB and a number is about us, also IB607 behind 5.1.1. Gmail: 5.4.5 is our limit.
   { means: 'blocked', codes: ['5xx'], words: ['(ib1*|ib2*|ib4*|ib5*|ib6*|ib7*|ib9*)'] },
   { means: 'blocked', codes: ['5xx'], enhanced: ['4.5'] },
+  { means: 'limited', codes: ['4xx', '5xx'], enhanced: ['5.3'] },
   { means: 'full', enhanced: ['2.2'], without: NOT_FULL },
   { means: 'full', words: FULL, without: NOT_FULL },
   // Gmail: 5.7.1 Email quota exceeded. A quota of policy is that of the sender.
-  { means: 'blocked', codes: ['5xx'], enhanced: ['7.*', '5.3'], words: QUOTA },
+  { means: 'blocked', codes: ['5xx'], enhanced: ['7.*'], words: QUOTA },
+  { means: 'greylisted', codes: ['421'], words: QUOTA },
+  { means: 'greylisted', codes: ['4xx'], enhanced: ['7.*', '3.*'], words: QUOTA },
   { means: 'full', words: QUOTA, without: NOT_FULL },
   {
     means: 'full',
@@ -313,12 +320,12 @@ const REPLY_RULES: readonly ReplyRule[] = [
   },
   // 3. Worth a retry, except lists of senders, which last longer than minutes.
   { means: 'limited', codes: ['452'], without: ['storage', 'space', 'resources'] },
-  { means: 'limited', codes: ['4xx', '5xx'], enhanced: ['5.3'] },
   // Refusals count as errors: Postfix ends a session after 20 of them (smtpd_hard_error_limit).
   { means: 'limited', codes: ['421'], words: ['too many [bad] (errors|commands)'] },
   { means: 'blocked', codes: ['4xx'], words: LISTED },
   { means: 'greylisted', codes: ['4xx'] },
-  // 4.
+  // 4. RFC 3463, 3.2: the address of the sender.
+  { means: 'blocked', codes: ['5xx'], enhanced: ['1.7', '1.8'] },
   { means: 'no_mail', codes: ['556'], without: ABOUT_US },
   // RFC 7504.
   {
@@ -350,7 +357,7 @@ const REPLY_RULES: readonly ReplyRule[] = [
   {
     means: 'no_mailbox',
     words: ['{mailbox} .. (inactivity|inactive)'],
-    without: [...ABOUT_US, ...SPAM, ...TEMPORARY],
+    without: [...ABOUT_US, ...SPAM, ...LATER, ...ELSE],
   },
   // 5.
   { means: 'blocked', words: [...ABOUT_US, ...LISTED] },
@@ -374,7 +381,7 @@ const REPLY_RULES: readonly ReplyRule[] = [
   // 7.
   { means: 'no_mailbox', enhanced: ['1.1', '1.3', '1.6', '2.1'] },
   { means: 'no_mail', enhanced: ['1.2', '1.10'] },
-  { means: 'blocked', enhanced: ['1.7', '1.8', '7.*'] },
+  { means: 'blocked', enhanced: ['7.*'] },
   { means: 'unclear' },
 ]
 

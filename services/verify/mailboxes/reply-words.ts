@@ -52,6 +52,9 @@ const WORDS: Readonly<Record<string, string>> = {
     'record|records|header|headers|key|data|store|service|path|code|option|protocol|url|' +
     'certificate|message|messages|msg|attachment|link|page|line|character|characters|content|' +
     'format|value|extension|gateway|backend|connection|database|ip|client|system',
+  /** What a mailbox is said to be for good, and for a while with `temporarily` beside it. */
+  ended: 'suspend*|frozen|expired|removed|terminated|discontinued|unassigned|dormant|archived|' +
+    'revoked|withdrawn|invalid|unused',
   /** What has room for mail. */
   holder: '{mailbox}|folder|box|mailfile|mail file|mailfolder|mail folder|mailbox size|@',
   /** What a quota is of, and that it is used. */
@@ -225,7 +228,7 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     mailbox: '用户|用戶|使用者|邮箱|郵箱|信箱|收件人|收件者|收信人|帐号|账号|帳號|帐户|账户|帳戶|地址|容量|空间|空間',
     gone: '不存在|未找到|找不到|无效|無效|停用|禁用|锁定|鎖定|冻结|凍結|注销|关闭|關閉|未注册|不正确',
     before: '找不到|无此|查无|查無|没有|沒有|不存在|无效的|無效的|未知',
-    full: '已满|已滿|满|滿|不足|超过|超過|超出|用完|耗尽',
+    full: '已满|已滿|爆满|爆滿|满了|空间不足|空間不足|容量不足|超过|超過|超出|用完|耗尽',
   },
   Japanese: {
     mailbox: 'ユーザー|ユーザ|アドレス|宛先|受信者|メールボックス|アカウント|受取人|容量',
@@ -268,7 +271,10 @@ export const SENDER = [
 /** About our host, its address, its names and its rights. */
 export const CLIENT = [
   '(votre|vos|ihr|ihre|ihrer|ihrem|su ip|su servidor|su dominio|seu|sua|suo|sua|twoj|twoja|vas|' +
-    'vase|uw|din|ваш|ваша|ваше|ваши|вашего)',
+    'vase|uw|din|ваш|ваша|ваше|ваши|вашего|вашим|вашу|вашої|vasa|vaseg*|anda|cua ban|' +
+    'dumneavoastra|adresiniz*|osoitettasi|osoitteesi|σας|שלך|عنوانك)',
+  'su (direccion|correo|cuenta)', '您的', '你的', '贵方', 'お客様の', 'あなたの', '貴社', '귀하의',
+  '당신의', 'ของคุณ',
   '(adresse|direccion|endereco|indirizzo|adres|adresa|адрес*|alamat|dia chi) ip', '域名', 'ip地址',
   'ip位址', 'ipアドレス', 'ip 주소', 'ip주소',
   '(you are|youre|you were) (not|no|neither)', 'only (members|subscribers|registered|local users)',
@@ -346,7 +352,7 @@ export const ELSE = [
     '(not|un|temporarily) (available|reachable|responding)',
   '(server|store|database|service|directory|backend) [{be}] (unavailable|down|offline|unreachable)',
   '(command|parameter|option|header|agent|input|format|syntax|count|procmail|exec|program)',
-  '(home|mail|spool) directory', 'no such file',
+  '(home|mail|spool) directory', 'no such file', '(internal|system) error', 'lookup failed',
   '{bad} (the|you|your|this) (connection|session|message|mail|address|from)',
   '(if|whether|unless) [that] (this|the|your|an) ({mailbox}|{address})', '(file|lock|' +
     'process) [{be}] (not|no)',
@@ -365,8 +371,17 @@ export const OTHER_THING = [
 export const TEMPORARY = [
   '(temporary|temporarily) (disabled|deactivated|inactive|locked|blocked|closed|unknown|not|' +
     'unavailable|unable|failure|failed|error|problem|rejected|refused|undeliverable|moved|out)',
-  '(unknown|unavailable|disabled|deactivated|inactive|locked|blocked|closed|moved) (temporarily|' +
-    'at the moment)', '(retry|try [it] again|try) later',
+  'temporarily [{be}] ({ended})',
+  '(unknown|unavailable|disabled|deactivated|inactive|locked|blocked|closed|moved|{ended}) ' +
+    '(temporarily|at the moment|for the moment|for now|right now)',
+  '(retry|try [it] again|try) later',
+  '(voruebergehend*|vorubergehend*|zeitweise|zeitweilig|spater|spaeter|momentan|derzeit|' +
+    'temporairement|provisoirement|momentanement|temporalmente|temporariamente|temporaneamente|' +
+    'momentaneamente|czasowo|tymczasowo|chwilowo|docasne|prechodne|tijdelijk|tillfalligt|' +
+    'midlertidig*|valiaikaisesti|ideiglenesen|temporar|privremeno|προσωρινα|gecici*|временно|' +
+    'тимчасово|sementara|זמנית|مؤقتا)',
+  '(plus tard|mas tarde|mais tarde|piu tardi|tam thoi)', '暂时', '暫時', '临时', '臨時', '稍后', '稍後',
+  '一時的', 'しばらく', '일시적', '잠시', 'ชั่วคราว',
   '(currently|presently) (unavailable|not available)',
   '(unavailable|not available) (at this time|at the moment|now|right now|today)',
   '(being|is) (moved|migrated|rebuilt|restored|upgraded|created)', 'maintenance',
@@ -396,6 +411,11 @@ export const SYSTEM = [
 
 /** Quotas of what we send, and sizes of a message: not the quota of the mailbox. */
 export const NOT_STORAGE = [
+  '(anzahl|zahl|maximal*|empfangerlimit|empfaengerlimit|sendelimit|nachrichtengr*|nombre|' +
+    'numero|limite|liczb*|количеств*|лимит*|кількіст*|ліміт*|sayisi|limiti|pocet|cislo|' +
+    'αριθμος|jumlah|broj)', 'so nguoi',
+  '数量', '數量', '人数', '人數', '过多', '上限', '数が', '大小', '每日', '頻率', '权限', '權限',
+  '长度', '長度', 'サイズ', '수 초과', '수가', '권한', '크기', '제한', 'quota (check|service|lookup)',
   '(ip|client|host|bandwidth|traffic|api|license*|licence*)', 'receiving (limit*|rate|quota)',
   '(connection|bounce|login|send) (limit|quota)', '(number|count|rate) of', '发送', '频率',
   '(envio|invio|envois|versand*)',
@@ -563,6 +583,17 @@ export const NO_MAIL = [
 
 /** A mailbox that is there and accepts some mail. */
 export const CHOOSY = [
+  'for (outside|external|internet) [use|mail|email|senders]', '(allow|allowed|safe|white) list',
+  'allowed recipient*', 'closed for posting',
+  // Mail from outside.
+  '(extern*|ausserhalb|exterieur*|estern*|zewnetrzn*|вне|внешн*|зовнішн*|ulkois*|ulkopuol*|luar)',
+  '(dis kaynak*|ben ngoai)', '外部', '外域', '陌生',
+  // Rights of who asks.
+  '(berechtig*|zugriff*|erlaubt|droit*|autoris*|autoriz*|permis*|acces|acceso|accesso|' +
+    'uprawnien|dostep*|прав|доступ*|разреш*|авторизац*|yetki*|izin*|izni*|erisim|oikeut*|' +
+    'sallit*|listalla|quyen|إذن|הרשאה|אישור|ברשימת)', 'белом списк*',
+  '권한', '인증', '보낼 수', '받을 수', '릴레이', '권리', '権限', '許可', '中継', 'アクセス権', '認証', '設定',
+  '权限', '权 限', '认证', 'สิทธิ์',
   '(accept|accepts|accepting|receive|receives|receiving) [only|any] {message} (from|with|that|of)',
   '(accept|accepts|accepting|want|wish*) [to receive|any] (bounces|bounce|external|outside|' +
     'unverified|internet|attachments|html|anonymous|null|such|your|this)',

@@ -19,7 +19,11 @@ const UNDELIVERABLE = '550 5.1.1 <user@example.org>: Recipient address rejected:
 const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['250 2.1.5 Ok', 'accepted code'],
   ['252 cannot verify, will try', 'accepted code'],
+  ['251 User not local; will forward', 'accepted code'],
   ['354 go on', 'unclear code'],
+  ['221 2.0.0 Bye', 'unclear code'],
+  ['220 ready', 'unclear code'],
+  ['235 2.7.0 welcome', 'unclear code'],
   // The code and the words agree, or only one of them speaks.
   ['550 5.1.6 gone', 'no_mailbox code'],
   ['501 5.1.3 Bad destination mailbox address syntax', 'no_mailbox code'],
@@ -49,6 +53,9 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['550 5.1.1 <user@example.org> IB607 too many bad recipients', 'blocked words'],
   ['550 5.2.1 The user is receiving mail at a rate that prevents more', 'unclear words'],
   ['550 5.4.5 Daily user sending limit exceeded', 'blocked words'],
+  // The classes of the codes contradict each other: the words alone say something.
+  ['550 4.1.1 odd', 'unclear words'],
+  ['550 4.2.1 Mailbox unavailable', 'no_mailbox words'],
   // RFC 7504.
   ['521 this host does not accept mail from your network', 'blocked words'],
   // The subject decides: what is missing must be the mailbox.
@@ -131,6 +138,7 @@ describe('the reading of a reply to a recipient', () => {
     ['550 5.1.1 <US@verify.org>: user unknown', 'blocked words'],
     ['550 <user@example.org>: user unknown, from <us@verify.org>', 'no_mailbox words'],
     ['550 user unknown', 'no_mailbox words'],
+    ['550 <>: user unknown', 'no_mailbox words'],
     ['550 the domain example.org was closed', 'no_mail words'],
     ['550 the domain verify.org was closed', 'blocked words'],
     ['550 5.1.1 Domain verify.org does not exist', 'blocked words'],
@@ -138,6 +146,17 @@ describe('the reading of a reply to a recipient', () => {
   ])('knows whose address or domain it reads: %s is %s', (text, expected) => {
     const { meaning, by } = readReply(receive(text), {
       step: 'recipient', sender: 'us@verify.org', recipient: 'user@example.org',
+    })
+    expect(`${meaning} ${by}`).toBe(expected)
+  })
+
+  it.each([
+    ['550 <>: user unknown', 'blocked words'],
+    ['550 5.5.0 mailbox <> unavailable', 'blocked words'],
+    ['550 <user@example.org>: user unknown, from <>', 'no_mailbox words'],
+  ])('knows the null sender as ours: %s is %s', (text, expected) => {
+    const { meaning, by } = readReply(receive(text), {
+      step: 'recipient', sender: '', recipient: 'user@example.org',
     })
     expect(`${meaning} ${by}`).toBe(expected)
   })

@@ -206,6 +206,12 @@ describe('a made-up name', () => {
   })
 })
 
+it('a made-up name that is answered by a goodbye says nothing about its domain', async () => {
+  const { ask } = await start(address => address.startsWith('jane@') ? '250 ok' : '221 2.0.0 Bye')
+  expect((await ask('jane@firm.org'))[0]?.catchAll).toBeUndefined()
+  expect((await ask('john@firm.org'))[0]?.mailbox).not.toBe('accepted')
+})
+
 describe('the limit of an exchange', () => {
   it('is not learnt from one dropped connection', async () => {
     let count = 0
