@@ -127,7 +127,17 @@ export const SHARED_DOMAINS: readonly string[] = words(`
   dns-cloud.net cloudns.asia f5.si o-r.kr kro.kr r-e.kr n-e.kr p-e.kr eu.org pp.ua zp.ua msk.ru
   spb.ru nov.ru dynu.net dynu.com ddnsfree.com ddnsgeek.com giize.com gleeze.com kozow.com
   loseyourip.com ooguy.com theworkpc.com casacam.net accesscam.org camdvr.org freeddns.org
-  mywire.org webredirect.org myddns.rocks blogsite.xyz dynv6.net duckdns.org`)
+  mywire.org webredirect.org myddns.rocks blogsite.xyz dynv6.net duckdns.org
+  abuser.eu apps.dj arduino.hk awiki.org badgerland.eu bot.nu cdpa.cc ceed.se cnew.ir de-a.org
+  dob.jp efxs.ca faithkills.com ftp.sh fxnxs.com gally.jp hmail.us hpc.tw hs.vc hunnur.com
+  ind.st jpco.org jwork.ru lain.ch ldop.com ldtp.com lee.mx mji.ro moot.es moza.pl mr24.co
+  nm7.cc okzk.com pii.at qc.to ra3.us rabin.ca reptilegenetics.com scay.net sino.tw soon.it
+  thex.ro unids.com vankin.de wxnw.net ycare.de`)
+
+/** Companies and universities that a list has for a mail service, free or disposable. */
+export const ORGANIZATION_DOMAINS: readonly string[] = words(`
+  hola.org 99.com starbucks.com saudia.com easypost.com clerk.com test.de sp.nl medscape.com
+  telstra.com amazonses.com mailinblack.com unican.es nus.edu.sg`)
 
 /**
  * Words of local parts that name a function of an organization, not a person: by language, in lower

@@ -149,7 +149,8 @@ const MAX_ENDING_COST = 2 * COST.other
 
 /** For a domain of two labels whose ending does not exist, if one common ending is near. */
 function withCommonEnding ({ name, ending }: SplitDomain): string | undefined {
-  if (ending.includes('.') || ending.length < 3) return undefined
+  // Governments of Spanish names have `gob.mx` and the like.
+  if (ending.includes('.') || ending.length < 3 || ending === 'gob') return undefined
   const near = COMMON_ENDINGS.find(common => editCost(ending, common, COST.extra) <= COST.extra)
   return near === undefined ? undefined : `${name}.${near}`
 }

@@ -10,7 +10,8 @@ import {
 } from '../../jobs/lists-folder.ts'
 import { MAX_DOMAIN_LENGTH } from '../../mail/owners.ts'
 import {
-  COMMON_PROVIDERS, FURTHER_PROVIDERS, RELAY_DOMAINS, ROLE_WORDS, SHARED_DOMAINS,
+  COMMON_PROVIDERS, FURTHER_PROVIDERS, ORGANIZATION_DOMAINS, RELAY_DOMAINS, ROLE_WORDS,
+  SHARED_DOMAINS,
 } from './built-in-lists.ts'
 
 // This list has no type declaration: domains with the service they belong to.
@@ -22,7 +23,9 @@ const fakeFilter = createRequire(import.meta.url)('fakefilter/json/data.json') a
 const PERMANENT = {
   disposable: [],
   free: [...COMMON_PROVIDERS, ...FURTHER_PROVIDERS],
-  allowed: [...COMMON_PROVIDERS, ...FURTHER_PROVIDERS, ...RELAY_DOMAINS],
+  allowed: [
+    ...COMMON_PROVIDERS, ...FURTHER_PROVIDERS, ...RELAY_DOMAINS, ...ORGANIZATION_DOMAINS,
+  ],
   roles: [],
 } as const satisfies Record<ListName, readonly string[]>
 
@@ -106,13 +109,15 @@ function registeredDomain (domain: string): string {
   return getDomain(domain, { allowPrivateDomains: true }) ?? domain
 }
 
+const isMailService = (domain: string) => !ORGANIZATION_DOMAINS.includes(domain)
+
 /**
  * The entries of this release. Disposable domains are the union of two kept lists: one by
  * submissions, one that observes the services.
  */
 export const builtInEntries: ListEntries = {
   disposable: new Set([...disposableEmailBlocklistSet(), ...Object.keys(fakeFilter.domains)]),
-  free: new Set([...freeEmailDomains, ...PERMANENT.free]),
+  free: new Set([...freeEmailDomains, ...PERMANENT.free].filter(isMailService)),
   allowed: new Set(PERMANENT.allowed),
   roles: new Set(Object.values(ROLE_WORDS).flat().map(foldWord)),
 }
@@ -256,10 +261,13 @@ const QUALIFIERS: ReadonlySet<string> = new Set(`
 
 /** Before a name of anything, such as a place, they are still a role. */
 const GENERAL = /^(?:info|contact|kontakt|contacto|contato)[._-][^._-]+$/
+/** An initial before a word that is a surname, too: `m.post`, `j.seo`; `e` and `i` are words. */
+const INITIAL = /^[a-df-hj-z][._-]/
 const NO_REPLY = /(?:^|[._-])(?:no|non|not|never|dont|do-?not|do_not)[._-]?repl(?:y|ies)(?![a-z])/
 
 function namesRole (name: string, domain: string, roles: ReadonlySet<string>): boolean {
   if (roles.has(name)) return true
+  if (INITIAL.test(name)) return false
   const owner = (getDomain(domain) ?? domain).split('.')[0] ?? ''
   let hasRole = false
   for (const part of name.split(/[._-]+/)) {
