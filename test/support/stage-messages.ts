@@ -254,11 +254,6 @@ export function cachedRecord (change: Partial<CachedRecord> = {}): CachedRecord 
   }
 }
 
-/** Bits that are in both bitmaps. */
-export function both (a: Buffer, b: Buffer): Buffer {
-  return Buffer.from(a.map((byte, index) => byte & (b[index] ?? 0)))
-}
-
 export function rowsOf (bitmap: Buffer): number[] {
   const bits = Array.from({ length: bitmap.length * 8 }, (_, row) => row)
   return bits.filter((row) => has(bitmap, row))
