@@ -289,51 +289,13 @@ describe('requests without a valid key', () => {
   })
 })
 
-describe('a request that two servers could read differently', () => {
-  const CLOSE = 'connection: close'
-
-  /** Sends lines as they are to an application; the statuses and errors that come back. */
-  async function sent (lines: readonly string[], maxRequests = 100) {
-    const connection = { ...CONNECTION_DEFAULTS, MAX_REQUESTS_PER_CONNECTION: maxRequests }
-    const app = createTestApp({ deps: doubles(), settings, connection })
-    const { answer } = talk(await listen(app), lines.map(line => `${line}\r\n`).join(''))
-    const text = await answer()
-    const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status))
-    return { text, statuses }
-  }
-
-  const headers = (count: number) =>
-    ['host: x', CLOSE, ...Array.from({ length: count - 2 }, (_, index) => `a${index}: b`)]
-  const chunked = (version: string, coding: string) => [
-    `POST /api/v1/jobs HTTP/${version}`, 'host: x', `transfer-encoding: ${coding}`, CLOSE, '',
-    '0', '',
-  ]
-
-  it.each([
-    ['the same host twice', ['GET / HTTP/1.1', 'host: x', 'HOST: x', CLOSE, ''], 400, 'Host'],
-    ['two hosts of 1.0', ['GET / HTTP/1.0', 'host: x', 'host: y', ''], 400, 'Host'],
-    ['an address of FTP', ['OPTIONS ftp://x/a HTTP/1.1', 'host: x', CLOSE, ''], 404, 'not_found'],
-    ['201 headers', ['GET / HTTP/1.1', ...headers(201), ''], 431, 'more than 200 headers'],
-  ])('as it has %s is refused', async (_what, lines, status, error) => {
-    const { statuses, text } = await sent(lines)
-    expect(statuses).toEqual([status])
-    expect(text).toContain(error)
-    expect(text).toMatch(/^cache-control: no-store\r$/m)
-  })
-
-  it.each([
-    ['one host', ['GET / HTTP/1.1', 'HOST: x', CLOSE, ''], 200],
-    ['200 headers', ['GET / HTTP/1.1', ...headers(200), ''], 200],
-    ['chunks', chunked('1.1', ' Chunked '), 401],
-  ])('is not one with %s', async (_what, lines, status) => {
-    expect((await sent(lines)).statuses).toEqual([status])
-  })
-
-  it('may follow the last one of a connection, and is not carried out then', async () => {
-    const one = (path: string) => [`GET ${path} HTTP/1.1`, 'host: x', '']
-    const { statuses, text } = await sent(['/1', '/2', '/3', '/4'].flatMap(one), 2)
-    expect(statuses.slice(0, 2)).toEqual([404, 404])
-    expect(statuses.slice(2).every(status => status === 503)).toBe(true)
-    expect(text.match(/^connection: close\r$/gim)?.length).toBeGreaterThanOrEqual(1)
-  })
+it('a request behind the last one of a connection is not carried out', async () => {
+  const connection = { ...CONNECTION_DEFAULTS, MAX_REQUESTS_PER_CONNECTION: 2 }
+  const app = createTestApp({ deps: doubles(), settings, connection })
+  const lines = ['/1', '/2', '/3', '/4'].map(path => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`)
+  const text = await talk(await listen(app), lines.join('')).answer()
+  const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status))
+  expect(statuses.slice(0, 2)).toEqual([404, 404])
+  expect(statuses.slice(2).every(status => status === 503)).toBe(true)
+  expect(text.match(/^connection: close\r$/gim)?.length).toBeGreaterThanOrEqual(1)
 })
