@@ -123,9 +123,10 @@ async function mutate (
   await forEachAtATime(testFiles, async file => {
     // What a disturbed test finds may be found by none.
     const reliable = tests.filter(({ isDisturbed }) => !isDisturbed)
-    const only = options.once && missedOf({ mutants: all, tests: reliable }).map(({ id }) => id)
-    const result = await runTestFile(folder, file, { maxMs, ...only && { only } },
-      line => console.error(line))
+    const left = options.once ? missedOf({ mutants: all, tests: reliable }) : all
+    const only = left.map(({ id }) => id)
+    const result = await runTestFile(folder, file,
+      { maxMs, only, isUntilFound: options.once === true }, line => console.error(line))
     for (const id of result.fixed) fixed.add(id)
     tests.push(...result.tests)
     if (result.tests.some(({ isSlow }) => isSlow)) slowFiles.push(file)
@@ -135,8 +136,8 @@ async function mutate (
   const mutants = all.filter(({ id }) => reached.has(id) || !fixed.has(id))
   for (const file of slowFiles) {
     const only = missedOf({ mutants, tests }).map(({ id }) => id).filter(id => reached.has(id))
-    const again = await runTestFile(folder, file, { maxMs: UNLIMITED_MS, only },
-      line => console.error(line))
+    const again = await runTestFile(folder, file,
+      { maxMs: UNLIMITED_MS, only, isUntilFound: true }, line => console.error(line))
     for (const [index, test] of tests.entries()) {
       if (test.file !== file || !test.isSlow) continue
       const { kills = [] } = again.tests.find(({ name }) => name === test.name) ?? {}

@@ -7,8 +7,12 @@ export type Plan = {
   readonly log: string
   /** What a process before has done, as `<test> <mutant>`. */
   readonly done: readonly string[]
-  /** If given, no other mutants are run, and each until a test finds it. */
-  readonly only?: readonly string[]
+  /** No other mutants are run. */
+  readonly only: readonly string[]
+  /** Whether each is run until a test finds it. */
+  readonly isUntilFound: boolean
+  /** If given, no other tests are run. */
+  readonly tests?: readonly string[]
   /** The most that a test may take with all its mutants. */
   readonly maxMs: number
 }
@@ -49,7 +53,7 @@ const UNLIMITED = 1e9
 const state = (globalThis as { __stryker__?: MutantSwitch }).__stryker__ ??= {}
 const plan = JSON.parse(readFileSync(process.env.MUTATE_PLAN ?? '', 'utf8')) as Plan
 const done = new Set(plan.done)
-const only = plan.only === undefined ? undefined : new Set(plan.only)
+const only = new Set(plan.only)
 const write = (line: PlanLine) => appendFileSync(plan.log, `${JSON.stringify(line)}\n`)
 
 /**
@@ -66,6 +70,7 @@ export default class RepeatRunner extends TestRunner {
 
   override async onBeforeRunTask (test: RunnerTestCase): Promise<void> {
     await super.onBeforeRunTask(test)
+    if (plan.tests?.includes(test.id) === false) test.mode = 'skip'
     test.repeats = UNLIMITED
     this.#round = 'first'
   }
@@ -124,7 +129,7 @@ export default class RepeatRunner extends TestRunner {
     this.#reached = state.mutantCoverage?.perTest[test.id] ?? {}
     const reached = Object.keys(this.#reached)
     const asked = reached.filter(mutant =>
-      !done.has(`${test.id} ${mutant}`) && (only?.has(mutant) ?? true))
+      !done.has(`${test.id} ${mutant}`) && only.has(mutant))
     const isSlow = this.#firstMs * asked.length > plan.maxMs
     this.#left = isSlow || isBroken ? [] : asked
     write({
@@ -141,7 +146,7 @@ export default class RepeatRunner extends TestRunner {
   #note (test: RunnerTestCase, isFound: boolean): void {
     const mutant = this.#left.shift() ?? ''
     write({ test: test.id, ends: mutant, isFound })
-    if (isFound) only?.delete(mutant)
+    if (isFound && plan.isUntilFound) only.delete(mutant)
   }
 }
 

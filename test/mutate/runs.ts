@@ -16,30 +16,38 @@ type FileResult = { readonly tests: readonly TestResult[], readonly fixed: reado
 /**
  * Runs each test of a file with every mutant that it reaches, in a folder with instrumented
  * sources. A mutant with which the process hangs or ends is found, and another process goes on.
+ * So it does with tests that fail behind others: mutants may leave work behind that disturbs them.
  */
 export async function runTestFile (
-  folder: string, file: string, { maxMs, only }: Pick<Plan, 'maxMs' | 'only'>, say: Say
+  folder: string, file: string,
+  { maxMs, only, isUntilFound }: Pick<Plan, 'maxMs' | 'only' | 'isUntilFound'>, say: Say
 ): Promise<FileResult> {
   const log = join(folder, `${file.replaceAll('/', '_')}.log`)
   writeFileSync(log, '')
   const ended: Extract<PlanLine, { readonly ends: string }>[] = []
   let open: string | undefined
+  let tests: readonly string[] | undefined
   do {
     const lines = linesOf(log)
     const judged = [...endsOf(lines), ...ended]
     const done = judged.map(({ test, ends }) => `${test} ${ends}`)
     const planFile = `${log}.json`
     const foundIds = new Set(judged.filter(({ isFound }) => isFound).map(({ ends }) => ends))
+    const left = only.filter(id => !isUntilFound || !foundIds.has(id))
     writeFileSync(planFile, JSON.stringify({
-      log, done, maxMs, ...only && { only: only.filter(id => !foundIds.has(id)) },
+      log, done, maxMs, isUntilFound, only: left, ...tests && { tests },
     } satisfies Plan))
     await runVitest(folder, { MUTATE_FILE: file, MUTATE_PLAN: planFile }, log)
-    const last = linesOf(log).at(-1)
+    const said = linesOf(log).slice(lines.length)
+    const last = said.at(-1)
     open = last !== undefined && 'begins' in last ? last.begins : undefined
     if (last !== undefined && open !== undefined) {
       ended.push({ test: last.test, ends: open, isFound: true })
+    } else {
+      tests = said.filter(line => 'name' in line).slice(1)
+        .filter(({ isBroken }) => isBroken).map(({ test }) => test)
     }
-  } while (open !== undefined)
+  } while (open !== undefined || tests?.length !== 0)
   const lines = [...linesOf(log), ...ended]
   const result = resultOf(file, lines)
   const disturbed = result.tests.filter(({ isDisturbed }) => isDisturbed).length
