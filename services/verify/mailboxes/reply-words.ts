@@ -415,7 +415,8 @@ export const NOT_STORAGE = [
     'numero|limite|liczb*|количеств*|лимит*|кількіст*|ліміт*|sayisi|limiti|pocet|cislo|' +
     'αριθμος|jumlah|broj)', 'so nguoi',
   '数量', '數量', '人数', '人數', '过多', '上限', '数が', '大小', '每日', '頻率', '权限', '權限',
-  '长度', '長度', 'サイズ', '수 초과', '수가', '권한', '크기', '제한', 'quota (check|service|lookup)',
+  '长度', '長度', 'サイズ', '수 초과', '수가', '권한', '크기', '제한',
+  'quota (check failed|lookup|service unavailable)',
   '(ip|client|host|bandwidth|traffic|api|license*|licence*)', 'receiving (limit*|rate|quota)',
   '(connection|bounce|login|send) (limit|quota)', '(number|count|rate) of', '发送', '频率',
   '(envio|invio|envois|versand*)',
