@@ -11,10 +11,10 @@ import type { WorkspaceDeps } from './deps.ts'
 
 const COMPARE_TIMEOUT_MS = 30_000
 const POLL_MS = 100
-/** A ledger that runs ships an entry within two seconds. */
+/** The ledger that leads ships an entry in its next round, two seconds after the last one. */
 const SHIPPED_WITHIN_MS = 5_000
 
-/** Adds `topup`, `adjust`, `thaw` and `balance`. */
+/** Adds `topup`, `adjust`, `thaw`, `balance` and `outbox`. */
 export function addBalances (program: AdminCommand, context: Context): void {
   const add = (name: string, description: string) =>
     program.command(name).description(description)
@@ -42,10 +42,17 @@ export function addBalances (program: AdminCommand, context: Context): void {
     .option('--trust <what>', '"journal": set the balance to what the journal adds up to')
     .example('--org org_1 --mode live')
     .action(runTask(context, thaw))
-  add('balance', 'show a balance')
+  add('balance', 'show a balance, and its movements that only Redis has')
     .reads()
     .example('--org org_1')
     .action(runTask(context, showBalance))
+  program.command('outbox')
+    .description('list movements of all balances that only Redis has, the oldest first')
+    .reads()
+    .addHelpText('after', '\nOne that is there for longer than seconds was not shipped: see ' +
+      'OutboxNotShipped in\ndeploy/docs/runbook.md.')
+    .example()
+    .action(runTask(context, listOutboxes))
 }
 
 /** Adds money. Repeating the id of an earlier top-up adds nothing. */
@@ -102,8 +109,8 @@ async function reportPosting (
     ...await readBalance(deps, tenant),
     ...!isShipped && {
       warning: 'The movement is stored in Redis but not yet in Kafka: it is lost if Redis loses ' +
-        'its files now. The leading ledger copies it to the topic "wallet.journal"; check that ' +
-        'ledger runs.',
+        'its files now. The leading ledger copies it to the topic "wallet.journal"; see ' +
+        'OutboxNotShipped in deploy/docs/runbook.md.',
     },
   }
 }
@@ -172,8 +179,21 @@ async function poll<T> (
   }
 }
 
-const showBalance: Task = async (deps, options) =>
-  readBalance(deps, await tenantToRead(deps, options))
+const showBalance: Task = async (deps, options) => {
+  const tenant = await tenantToRead(deps, options)
+  return { ...await readBalance(deps, tenant), notShipped: await listOutbox(deps, tenant) }
+}
+
+const listOutboxes: Task = async deps => {
+  const tenants = await deps.outbox.tenantsWithPending()
+  const outboxes = await Promise.all(tenants.map(tenant => listOutbox(deps, tenant)))
+  return { notShipped: outboxes.flat().toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at)) }
+}
+
+async function listOutbox ({ outbox }: WorkspaceDeps, tenant: string) {
+  return (await outbox.pending(tenant)).map(({ seq, type, job, amountMicros, at }) =>
+    ({ tenant, seq, type, job, amountMicros, at: new Date(at).toISOString() }))
+}
 
 /** All amounts in micros, and the available amount in USD. */
 async function readBalance ({ wallet }: WorkspaceDeps, tenant: string): Promise<TaskResult> {

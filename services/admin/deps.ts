@@ -8,7 +8,7 @@ import { createPartners } from '../accounts/partners.ts'
 import { createPeople } from '../accounts/people.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { createJobKeyCopy, type JobKeyCopy, type ReadTopic } from '../jobs/wrapped-keys.ts'
-import { createRecoveryGuards, createWallet } from '../money/wallet.ts'
+import { createOutbox, createRecoveryGuards, createWallet } from '../money/wallet.ts'
 import { createMessageMac, createRecordMac } from '../runtime/crypto/mac.ts'
 import type { Connections } from '../runtime/engine/connections.ts'
 import type { Producer } from '../runtime/kafka/bus.ts'
@@ -81,6 +81,7 @@ function createWorkspace (
     /** What the names of topics and groups begin with on the brokers. */
     topicPrefix: settings.TOPIC_PREFIX ?? '',
     wallet: createWallet(redis),
+    outbox: createOutbox(redis),
     gates: createRecoveryGuards(redis),
     accounts: createAccountRecords(redis),
   }

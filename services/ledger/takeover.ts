@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { logLevel } from 'kafkajs'
-import type { Completed, Journal } from '../../schemas/types.ts'
+import type { Completed } from '../../schemas/types.ts'
 import { JobKeyLostError } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import { unresolvableBlock } from '../jobs/results/block.ts'
@@ -8,7 +8,7 @@ import { archiveEnded, type EndedJob, type EndedJobDeps } from '../jobs/results/
 import { blockDigest } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { FAILED_TAKEOVERS_KEY } from '../money/redis-keys.ts'
-import type { Outbox, Tenants } from '../money/wallet.ts'
+import type { Outbox, PendingEntry, Tenants } from '../money/wallet.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import type { Emission, Emitter } from '../runtime/engine/stage.ts'
@@ -90,33 +90,41 @@ export class Takeover {
 
   /**
    * Ships outbox entries, closes ended jobs and fails stalled ones. The entry of a top-up or an
-   * adjustment is shipped by this alone, at once. The entry of a job, and an ended job, belong to
-   * the stage that made them until it cannot finish them, see `Owners`: a slow stage keeps what is
-   * its own, as nothing may be sent twice without a fault. Every step is idempotent. A failure of
-   * one tenant or job is logged and retried by the next run. Returns the numbers of entries left in
-   * the outboxes, and of stalled jobs found.
+   * adjustment is shipped by this alone, before anything that may fail or take long: until then
+   * only Redis has it. The entry of a job, and an ended job, belong to the stage that made them
+   * until it cannot finish them, see `Owners`: a slow stage keeps what is its own, as nothing may be
+   * sent twice without a fault. Every step is idempotent. A failure of one tenant or job is logged
+   * and retried by the next run. Returns the number of stalled jobs found.
    * @throws FatalError when a retry cannot help.
    */
-  async run (): Promise<{ readonly entries: number, readonly stalledJobs: number }> {
+  async run (): Promise<number> {
     const deps = this.#deps
     const isOver = () => this.#stopping.signal.aborted
-    const outboxes = await findOldEntries(deps, isOver)
+    const entries: OldEntry[] = []
+    for (const tenant of await deps.outbox.tenantsWithPending()) {
+      if (isOver()) return 0
+      const old = await guarded(deps, { tenant }, () => shipUnowned(deps, tenant))
+      entries.push(...old ?? [])
+    }
     const { jobs, unlisted } = await findOldJobs(deps, isOver)
     // Read after the entries and jobs: what their stages were working on is in the topics by then.
     const orphans = await deps.owners.findOrphans(
-      [...outboxes.flatMap(({ old }) => old), ...jobs].flatMap(({ owner }) => owner ?? []))
-    let [entries, stalledJobs] = [0, 0]
-    if (isOver()) return { entries, stalledJobs }
+      [...entries, ...jobs].flatMap(({ owner }) => owner ?? []))
+    if (isOver()) return 0
     const failedAtMs = await readFailures(deps, { jobs, unlisted })
-    for (const { tenant, pending, old } of outboxes) {
-      if (isOver()) return { entries, stalledJobs }
-      const seqs = new Set(old
-        .filter(({ owner }) => owner === undefined || orphans.has(owner.id)).map(({ seq }) => seq))
-      const shipped = await guarded(deps, { tenant }, () => shipEntries(deps, tenant, seqs)) ?? 0
-      entries += pending - shipped
+    const orphaned = entries.filter(({ owner }) => owner === undefined || orphans.has(owner.id))
+    for (const [tenant, some] of Map.groupBy(orphaned, ({ tenant }) => tenant)) {
+      if (isOver()) return 0
+      const seqs = new Set(some.map(({ seq }) => seq))
+      await guarded(deps, { tenant }, async () => {
+        // Read again: their owner may have shipped them just before it committed its last messages.
+        const pending = await deps.outbox.pending(tenant)
+        await ship(deps, tenant, pending.filter(({ seq }) => seqs.has(seq)))
+      })
     }
+    let stalledJobs = 0
     for (const { tenant, job, sinceMs, owner } of jobs) {
-      if (isOver()) return { entries, stalledJobs }
+      if (isOver()) return stalledJobs
       const isOrphan = owner !== undefined && orphans.has(owner.id)
       const name = failureName({ tenant, job })
       const open = { tenant, job, sinceMs: Math.max(sinceMs, failedAtMs.get(name) ?? 0), isOrphan }
@@ -124,14 +132,14 @@ export class Takeover {
         () => deps.redis.hset(FAILED_TAKEOVERS_KEY, name, deps.clock.now()))
       if (completed === 'stalled') stalledJobs += 1
     }
-    return { entries, stalledJobs }
+    return stalledJobs
   }
 
   async #loop ({ isLeader, fatal, everyMs }: Looping): Promise<void> {
     const { signal } = this.#stopping
     while (!signal.aborted) {
       try {
-        this.#stalledJobs = isLeader() ? (await this.run()).stalledJobs : 0
+        this.#stalledJobs = isLeader() ? await this.run() : 0
         this.#isHealthy = true
       } catch (error) {
         this.#isHealthy = false
@@ -144,48 +152,35 @@ export class Takeover {
 }
 
 /** Without an owner it is taken over at once. */
-type MaybeOwned = { readonly owner: Owned | undefined }
-type OldEntries = {
-  readonly tenant: string
-  /** The number of all entries of the outbox, young ones included. */
-  readonly pending: number
-  readonly old: readonly (MaybeOwned & { readonly seq: number })[]
-}
-type OldJob = MaybeOwned & {
-  readonly tenant: string, readonly job: string, readonly sinceMs: number,
+type MaybeOwned = { readonly tenant: string, readonly owner: Owned | undefined }
+type OldEntry = MaybeOwned & { readonly seq: number }
+type OldJob = MaybeOwned & { readonly job: string, readonly sinceMs: number }
+
+/** Ships the entries of a tenant that no stage ships. Returns the old ones of jobs. */
+async function shipUnowned (deps: TakeoverDeps, tenant: string): Promise<readonly OldEntry[]> {
+  const { outbox, store, clock, orphanAgeMs } = deps
+  const pending = await outbox.pending(tenant)
+  await ship(deps, tenant, pending.filter(({ job }) => job === ''))
+  const old = pending.filter(({ at, job }) => job !== '' && clock.now() - at >= orphanAgeMs)
+  return await Promise.all(old.map(async ({ seq, type, job: id }) => {
+    const job = await store.read(tenant, id)
+    const stage = type === 'reserve' ? 'lookup' : 'settle'
+    const owner = job && { id: `entry ${tenant} ${seq}`, stage, lane: job.lane } as const
+    return { tenant, seq, owner }
+  }))
 }
 
-async function findOldEntries (
-  deps: TakeoverDeps, isOver: () => boolean
-): Promise<readonly OldEntries[]> {
-  const { outbox, clock, orphanAgeMs } = deps
-  const outboxes: OldEntries[] = []
-  for (const tenant of await outbox.tenantsWithPending()) {
-    if (isOver()) break
-    const entries = await guarded(deps, { tenant }, async () => {
-      const pending = await outbox.pending(tenant)
-      const old = pending.filter(({ at, job }) => job === '' || clock.now() - at >= orphanAgeMs)
-      return {
-        tenant,
-        pending: pending.length,
-        old: await Promise.all(old.map(async entry =>
-          ({ seq: entry.seq, owner: await findOwner(deps, entry) }))),
-      }
-    })
-    if (entries !== undefined) outboxes.push(entries)
-  }
-  return outboxes
-}
-
-/** The stage that ships an entry; none for a movement without a job, or of a job that is gone. */
-async function findOwner (
-  { store }: TakeoverDeps, { tenant, seq, type, job: id }: Journal
-): Promise<Owned | undefined> {
-  if (type === 'topup' || type === 'adjust') return undefined
-  const job = await store.read(tenant, id)
-  if (job === undefined) return undefined
-  const stage = type === 'reserve' ? 'lookup' : 'settle'
-  return { id: `entry ${tenant} ${seq}`, stage, lane: job.lane }
+/** Produces entries of an outbox to the journal, and removes them. */
+async function ship (
+  { outbox, emitter, metrics }: TakeoverDeps, tenant: string, entries: readonly PendingEntry[]
+): Promise<void> {
+  if (entries.length === 0) return
+  failpoint('outbox.shipping')
+  await emitter.emit(entries.map(({ text: _, ...value }) =>
+    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+  failpoint('outbox.shipped')
+  await outbox.remove(tenant, entries)
+  metrics.count('recovery_actions_total', { kind: 'entry' }, entries.length)
 }
 
 type OldJobs = {
@@ -236,26 +231,6 @@ async function readFailures (
     else await redis.hdel(FAILED_TAKEOVERS_KEY, name)
   }
   return failedAtMs
-}
-
-/**
- * Ships those of these entries that are still in the outbox of a wallet. Returns how many of them
- * are not in it any more.
- */
-async function shipEntries (
-  { outbox, emitter, metrics }: TakeoverDeps, tenant: string, seqs: ReadonlySet<number>
-): Promise<number> {
-  if (seqs.size === 0) return 0
-  // Read again: their owner may have shipped them just before it committed its last messages.
-  const entries = (await outbox.pending(tenant)).filter(({ seq }) => seqs.has(seq))
-  if (entries.length === 0) return seqs.size
-  failpoint('outbox.shipping')
-  await emitter.emit(entries.map(({ text: _, ...value }) =>
-    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
-  failpoint('outbox.shipped')
-  await outbox.remove(tenant, entries)
-  metrics.count('recovery_actions_total', { kind: 'entry' }, entries.length)
-  return seqs.size
 }
 
 async function guarded<T> (

@@ -250,7 +250,7 @@ end
 redis.call('HDEL', KEYS[1], 'run', 'frozen')`
 
 /** An entry in the outbox; `text` is what a script wrote there. */
-type PendingEntry = Journal & { readonly text: string }
+export type PendingEntry = Journal & { readonly text: string }
 
 export type Outbox = ReturnType<typeof createOutbox>
 

@@ -36,8 +36,9 @@ type Stored = {
   /** Numbers of rows that no service stored, and jobs whose last delivery has failed. */
   readonly forged: number[]
   readonly late: string[]
-  /** The wallet in Redis. */
-  readonly wallet: Record<'available' | 'reserved' | 'charged' | 'funded' | 'seq', number>
+  /** The wallet in Redis, with the entries of its outbox. */
+  readonly wallet: Record<'available' | 'reserved' | 'charged' | 'funded' | 'seq', number> &
+    Record<`entry:${number}`, string>
 }
 
 /** A top-up and jobs of one row, with some hours between two entries. */
@@ -160,6 +161,11 @@ const BREAKS: Readonly<Record<string, (stored: Stored, at: number) => number | v
   'the last job is gone': ({ entries, jobs }) => {
     entries.splice(-2)
     jobs.pop()
+    return entries.length
+  },
+  'the last entry was not shipped': ({ entries, wallet }) => {
+    const texts = Object.entries(entries.pop()!).map(([name, value]) => [name, String(value ?? '')])
+    wallet[`entry:${wallet.seq}`] = JSON.stringify(Object.fromEntries(texts))
     return entries.length
   },
   'an entry is another': ({ entries }, at) => {

@@ -276,7 +276,7 @@ const RETRY_MS = 20
  * Reads the state of a tenant at one moment, waits until the copy has all movements up to then, and
  * returns the state with the copy up to then. Movements since are left to the next audit, so that a
  * busy tenant can be audited. After `waitMs` it returns what it has: a movement that is not copied
- * by then is a breach.
+ * by then is a breach, also one that only the outbox has: Redis alone does not keep money.
  */
 async function takeAuditSnapshot (
   deps: AuditSnapshotDeps, tenant: string, waitMs: number

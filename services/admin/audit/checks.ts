@@ -37,21 +37,25 @@ export function checkNumbers (
 }
 
 /**
- * Checks that every movement is in the copy, in the outbox or in Kafka, from which it can still be
- * copied; all others are lost.
+ * Checks that every movement is in the copy or in Kafka, from which it can still be copied. One of
+ * the outbox was not shipped although the audit waited for it; all others are lost.
  */
 export function checkMovements (
   { seq: last, outbox, copy }: StoredMovements, kafka: JournalTexts = new Map()
 ): TenantBreaches {
-  const stored = new Set([...copy.map(({ seq }) => seq), ...outbox.map(({ seq }) => seq)])
-  const lost = Array.from({ length: last }, (_, index) => index + 1)
-    .filter(seq => !stored.has(seq) && !kafka.has(seq))
-  return toRanges(lost).map(range => ({
-    rule: 'every movement is in the journal',
-    job: '',
-    detail: `${rangeText(range, 'was', 'were')} lost from the journal before they were copied: ` +
-      'neither the outbox nor Kafka nor the copy has them',
-  }))
+  const copied = new Set(copy.map(({ seq }) => seq))
+  const missing = Array.from({ length: last }, (_, index) => index + 1)
+    .filter(seq => !copied.has(seq) && !kafka.has(seq))
+  const inOutbox = new Set(outbox.map(({ seq }) => seq))
+  const unshipped = toRanges(missing.filter(seq => inOutbox.has(seq)))
+  const lost = toRanges(missing.filter(seq => !inOutbox.has(seq)))
+  const details = [
+    ...unshipped.map(range => `${rangeText(range, 'is', 'are')} in Redis alone: the outbox was ` +
+      'not shipped to Kafka'),
+    ...lost.map(range => `${rangeText(range, 'was', 'were')} lost from the journal before they ` +
+      'were copied: neither the outbox nor Kafka nor the copy has them'),
+  ]
+  return details.map(detail => ({ rule: 'every movement is in the journal', job: '', detail }))
 }
 
 /** Checks that Kafka has the entries of the copy, and no others than those and the outbox. */
@@ -60,7 +64,8 @@ export function checkKafka (
 ): TenantBreaches {
   const stored = Map.groupBy([...copy, ...outbox], ({ seq }) => seq)
   const inKafka = [...kafka].filter(([seq]) => seq <= last)
-  const uncopied = inKafka.filter(([seq]) => !stored.has(seq)).map(([seq]) => seq)
+  const copied = new Set(copy.map(({ seq }) => seq))
+  const uncopied = inKafka.map(([seq]) => seq).filter(seq => !copied.has(seq))
   const lacking = copy.filter(entry =>
     kafka.get(entry.seq)?.includes(canonicalText(entry)) !== true)
   const differing = new Map(lacking.map(({ seq, job }) => [seq, job]))

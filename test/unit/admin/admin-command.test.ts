@@ -45,7 +45,7 @@ describe('commands', () => {
   it('that only read are these', () => {
     expect(leavesOf(createAdminProgram()).filter(({ recording }) => recording === null)
       .map(({ words }) => words)).toEqual([
-      'org list', 'person list', 'key list', 'balance', 'webhook-key show',
+      'org list', 'person list', 'key list', 'balance', 'outbox', 'webhook-key show',
       'webhook-endpoint list', 'partner list', 'audit', 'keys list', 'lag', 'jobs', 'cells',
       'egress', 'drain', 'dead list', 'backup',
     ])

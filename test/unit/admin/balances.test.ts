@@ -2,8 +2,10 @@ import { PassThrough } from 'node:stream'
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { openOn, runCommand } from '../../support/admin.ts'
 import { OrganizationErasedError } from '../../../services/accounts/organization-keys.ts'
-import { FrozenError } from '../../../services/money/wallet.ts'
+import { createWallet, FrozenError } from '../../../services/money/wallet.ts'
 import { CommandFailure, UsageError } from '../../../services/runtime/platform/run-command.ts'
+import { unlockAll } from '../../support/redis/unlock.ts'
+import { workerRedis as redis } from '../../support/redis/worker.ts'
 import { openWorkspace, type Workspace } from './workspace.ts'
 
 const balance = async () => ({ availableMicros: 12_500_000 })
@@ -45,6 +47,25 @@ it('a movement that does not reach the journal is reported with a warning', asyn
   })
   expect(await run('topup', { org, mode: 'live', usd: '1', id: 'a' }))
     .toMatchObject({ posting: 'posted', warning: expect.stringContaining('not yet in Kafka') })
+})
+
+it('movements that only Redis has are shown with their balance, or of all tenants', async () => {
+  const wallet = createWallet(redis)
+  const { deps: { outbox }, org, run } = await openWorkspace({ wallet })
+  for (const mode of ['live', 'test']) {
+    await unlockAll(redis, [`${org}.${mode}`])
+    await wallet.topUp(`${org}.${mode}`, { id: 'a', amountMicros: 5, reason: '' })
+  }
+  const at = expect.stringMatching(/^20.+Z$/)
+  const entry = { seq: 1, type: 'topup', job: '', amountMicros: 5, at }
+  expect(await run('balance', { org, mode: 'live' }))
+    .toMatchObject({ availableMicros: 5, notShipped: [{ tenant: `${org}.live`, ...entry }] })
+  expect(await run('outbox', {})).toEqual({
+    notShipped: ['live', 'test'].map(mode => ({ tenant: `${org}.${mode}`, ...entry })),
+  })
+  await outbox.remove(`${org}.live`, await outbox.pending(`${org}.live`))
+  expect(await run('balance', { org, mode: 'live' }))
+    .toMatchObject({ availableMicros: 5, notShipped: [] })
 })
 
 it.each([

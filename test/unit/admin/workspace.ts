@@ -4,6 +4,7 @@ import { createPartners } from '../../../services/accounts/partners.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import { createWebhookEndpoints } from '../../../services/webhooks/endpoints.ts'
+import { createOutbox } from '../../../services/money/wallet.ts'
 import { commandOn } from '../../support/admin.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { peopleOn } from '../../support/page/stored-people.ts'
@@ -19,6 +20,7 @@ export async function openWorkspace (replaced: object = {}) {
     people: peopleOn(redis),
     partners: createPartners({ redis, keys, now: () => 1 }),
     endpoints: createWebhookEndpoints({ redis, keys, sleep: async () => {} }),
+    outbox: createOutbox(redis),
     webhookRules: { allowHttp: false, allowLoopback: false },
     ...replaced,
   } as unknown as WorkspaceDeps
