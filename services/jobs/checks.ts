@@ -9,7 +9,7 @@ const BUILT_IN_PROVIDERS = [
   'numbering-plan', 'email-domain', 'smtp-probe', 'sandbox',
 ] as const
 
-type BuiltInProvider = typeof BUILT_IN_PROVIDERS[number]
+export type BuiltInProvider = typeof BUILT_IN_PROVIDERS[number]
 
 export type ProviderName = BuiltInProvider | `http:${string}`
 

@@ -10,13 +10,16 @@ import { sleep, withTimeout } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { listSubscriptions } from '../runtime/platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
-import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/checks.ts'
+import {
+  type BuiltInProvider, describedVendor, VENDOR_PRESETS, type VendorPreset,
+} from '../jobs/checks.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import { redisRecordCache } from '../cache/cache.ts'
 import { unmaskExchange } from '../mail/owners.ts'
 import type { FindListedDomains } from './batch.ts'
 import { Checker, type Factories } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
+import type { Provider } from './provider.ts'
 import {
   createEmailDomainProvider, createSmtpProbeProvider, isReserved,
 } from './providers/email.ts'
@@ -186,13 +189,13 @@ export function createFactories (config: VerifyConfig, parts: FactoryParts): Fac
     [`http:${vendor.id}`, () => createVendorProvider(vendor)] as const)
   const presets = [...VENDOR_PRESETS].map(([name, preset]) =>
     [name, () => presetProvider(name, preset, config)] as const)
-  return {
+  const builtIn: Readonly<Record<BuiltInProvider, () => Provider>> = {
     'numbering-plan': () => createNumberingPlanProvider(loadRangeData()),
     sandbox: () => createSandboxProvider(),
     'email-domain': () => createEmailDomainProvider(parts),
     'smtp-probe': () => smtpProbeProvider(config, parts),
-    ...Object.fromEntries([...described, ...presets]),
   }
+  return { ...builtIn, ...Object.fromEntries([...described, ...presets]) }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { Redis } from 'ioredis'
+import { readFileSync } from 'node:fs'
 import { describe, expect, it, vi } from 'vitest'
 import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
@@ -15,6 +16,19 @@ const load = (more: Record<string, string>) =>
   loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT, ...more })
 
 describe('the providers of a verify configuration', () => {
+  it('built in have ids of their own below 100, and the page of providers names them', () => {
+    const page = readFileSync('deploy/docs/providers.md', 'utf8')
+    const builtIn = Object.entries(createProviders(load({
+      SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9',
+    }))).filter(([name]) => !name.startsWith('http:'))
+    const ids = builtIn.map(([name, create]) => {
+      expect(page, 'describe it in deploy/docs/providers.md').toContain(`\`${name}\``)
+      return create!().id
+    })
+    expect(ids.filter((id, at) => id > 99 || ids.indexOf(id) !== at),
+      'take an id below 100 that no other provider has').toEqual([])
+  })
+
   it('build smtp-probe only with SMTP_HELO and DNS_SERVERS', () => {
     const [HELO, DNS] = [{ SMTP_HELO: 'probe.verify.org' }, { DNS_SERVERS: '127.0.0.1:9' }]
     const probeOf = (more: Record<string, string>) => createProviders(load(more))['smtp-probe']?.()
