@@ -1,4 +1,3 @@
-import type { EstimateBody } from '../../schemas/api/quote.ts'
 import type { AccessLog } from '../accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { ErasureRequest, Erasures, JobErasure } from '../jobs/erasures.ts'
@@ -15,6 +14,7 @@ import type { JobStore, JobWithManifest } from '../jobs/store.ts'
 import type { Submitter } from '../jobs/submit.ts'
 import type { JournalCopy } from '../money/journal.ts'
 import type { Balance } from '../money/wallet.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { Deliveries, DeliveryHistory } from '../webhooks/deliveries.ts'
 import type { ContactLists } from '../accounts/contact-lists.ts'
 import type { WebhookEndpoints } from '../webhooks/endpoints.ts'
@@ -35,8 +35,7 @@ export type IngestDeps = {
   readonly submit: Submitter
   /** Whether a sample of a list may be verified, free. */
   readonly takeSample: SampleRows
-  /** Counts an estimate that was answered. */
-  readonly onEstimate: (estimate: EstimateBody) => void
+  readonly metrics: Pick<Metrics, 'count'>
   /** The lists of LISTS_DIR in use; undefined without it. */
   readonly lists: () => ListsManifest | undefined
   /** A running or recently ended job. */

@@ -1,4 +1,3 @@
-import type { EstimateBody } from '../../schemas/api/quote.ts'
 import { createAccessLog } from '../accounts/access-log/access-log.ts'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
@@ -80,8 +79,7 @@ async function startIngest (
       maxRows: config.SAMPLE_ROWS_PER_DAY,
       onTaken: rows => metrics.count('sample_rows_total', {}, rows),
     }),
-    onEstimate: ({ status, reason }: EstimateBody) =>
-      metrics.count('estimates_total', { outcome: reason ?? status }),
+    metrics,
     readRecentJob: store.read,
     waitingRows: store.waitingRows,
     waitForJob: waiter.wait.bind(waiter),

@@ -538,7 +538,9 @@ export function createQuoteRoute (
       const estimated = sample
         ? await whileConnected(request, signal => estimate(deps, { submission, quoted, signal }))
         : undefined
-      if (estimated !== undefined) deps.onEstimate(estimated)
+      if (estimated !== undefined) {
+        deps.metrics.count('estimates_total', { outcome: estimated.reason ?? estimated.status })
+      }
       return reply.send({
         preflight,
         service,

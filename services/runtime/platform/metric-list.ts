@@ -52,13 +52,13 @@ export type PanelLook = {
 }
 
 type About = Omit<MetricDefinition, 'name' | 'type' | 'labels'>
-const metric = <const T extends MetricDefinition['type']>(type: T) =>
-  <const N extends string, const L extends readonly string[], const A extends About>(
+const metric = <T extends MetricDefinition['type'], Name extends string = string>(type: T) =>
+  <const N extends Name, const L extends readonly string[], const A extends About>(
     name: N, labels: L, about: A
   ) => ({ name, type, labels, ...about })
-const counter = metric('counter')
-const gauge = metric('gauge')
-const histogram = metric('histogram')
+const counter = metric<'counter', `${string}_total`>('counter')
+const gauge = metric<'gauge'>('gauge')
+const histogram = metric<'histogram'>('histogram')
 
 const FAILURE_REASONS = [
   'status', 'redirect', 'timeout', 'dns_error', 'blocked_address', 'tls_error',

@@ -13,6 +13,7 @@ import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
 import type { Submission, SubmitOutcome } from '../../../services/jobs/submit.ts'
 import { readPrices } from '../../../services/money/prices.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
 import { requireDocumented } from '../../support/documented-errors.ts'
 import { NO_COUNTS } from '../../support/stage-messages.ts'
@@ -146,7 +147,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
       return { kind: 'accepted', job: jobOf(), replayed: false }
     },
     takeSample: async () => true,
-    onEstimate: () => {},
+    metrics: createMetrics(),
     contactLists: SOME_LISTS,
     openJobs: async () => [],
     listArchived: async () => [],

@@ -18,7 +18,7 @@ type Setup = Partial<IngestDeps> & { readonly quoted?: SubmitOutcome }
 function setUp ({ quoted = quotedOf(sample), submit, ...more }: Setup = {}) {
   const taken: unknown[] = []
   const waits: JobWait[] = []
-  const counted: string[] = []
+  const counted: unknown[] = []
   const { app, post, calls } = application({
     submit: async submission => {
       calls.submissions.push(submission)
@@ -29,7 +29,7 @@ function setUp ({ quoted = quotedOf(sample), submit, ...more }: Setup = {}) {
       taken.push(sample)
       return true
     },
-    onEstimate: ({ reason, status }) => { counted.push(reason ?? status) },
+    metrics: { count: (name, labels) => { counted.push([name, labels]) } },
     waitForJob: async wait => {
       waits.push(wait)
       return ended
@@ -49,7 +49,7 @@ async function quote (body: object = { ...good, sample: true }, more: Setup = {}
 describe('a quote with a sample', () => {
   it('has the shares of verdicts of a job that nobody can read, with their intervals', async () => {
     const { body, taken, waits, calls, counted } = await quote()
-    expect(counted).toEqual(['completed'])
+    expect(counted).toEqual([['estimates_total', { outcome: 'completed' }]])
     expect(body.estimate).toEqual({
       status: 'completed',
       reason: null,
@@ -103,7 +103,8 @@ describe('a quote with a sample', () => {
     }],
   ])('is still a quote, without an estimate: %s, for %s', async (reason, _, more) => {
     const { statusCode, body, counted } = await quote(undefined, more)
-    expect([statusCode, body.preflight, counted]).toEqual([200, jobOf().preflight, [reason]])
+    expect([statusCode, body.preflight]).toEqual([200, jobOf().preflight])
+    expect(counted).toEqual([['estimates_total', { outcome: reason }]])
     expect(body.estimate)
       .toMatchObject({ status: 'unavailable', reason, contacts, checkedContacts: 0, shares: null })
   })
