@@ -55,6 +55,7 @@ export const QuoteOptionsSchema = Type.Object({ ...jobOptions, sample }, {
 
 /** The most lines of a file that its preview reads below the header. */
 export const PREVIEW_ROWS = 1_000
+export const PREVIEW_SHEETS = 100
 
 const { column, header, delimiter, sheet } = FileOptionsSchema.properties
 
@@ -98,7 +99,9 @@ export const FilePreviewSchema = Type.Object({
   sheet: Type.Union([Type.String(), Type.Null()], {
     description: 'The sheet of a workbook that was read; null for text.',
   }),
-  sheets: Type.Array(Type.String(), { description: 'The names of all its sheets.' }),
+  sheets: Type.Array(Type.String(), {
+    description: `The names of its first ${PREVIEW_SHEETS} sheets; none for text.`,
+  }),
   candidates: Type.Array(CandidateSchema, {
     description: 'Columns that may have the contacts, the best first; at most twenty.',
   }),

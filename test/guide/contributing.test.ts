@@ -105,12 +105,12 @@ describe('the diffs of CONTRIBUTING', () => {
     }
   })
 
-  it('of an endpoint add it to the changelog, and its test passes', context => {
+  it('of an endpoint add it to the changelog, and its tests pass', context => {
     if (applied < DIFFS.length) return context.skip('a diff did not apply')
     expect(readFileSync(join(scratch, 'schemas/api/CHANGELOG.md'), 'utf8'))
       .toMatch(/^- [\d-]{10}: `GET \/api\/v1\/echoes`: Echo the mode of the key and its b.*\.$/m)
-    run(join(root, 'node_modules/.bin/vitest'),
-      ['run', '--root', scratch, 'test/unit/ingest/routes/echoes.test.ts'])
+    const tests = ['echoes', 'docs'].map(name => `test/unit/ingest/routes/${name}.test.ts`)
+    run(join(root, 'node_modules/.bin/vitest'), ['run', '--root', scratch, ...tests])
   })
 
   it('have the right types', context => {

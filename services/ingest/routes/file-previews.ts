@@ -1,7 +1,9 @@
 import type { RouteOptions } from 'fastify'
 import { COUNTRY_CODES } from '../../../schemas/api/country.ts'
 import { MAX_CONTACT_CHARACTERS } from '../../../schemas/api/create-job.ts'
-import { type FilePreviewBody, FilePreviewSchema, PREVIEW_ROWS } from '../../../schemas/api/file.ts'
+import {
+  type FilePreviewBody, FilePreviewSchema, PREVIEW_ROWS, PREVIEW_SHEETS,
+} from '../../../schemas/api/file.ts'
 import {
   BlankLines, DELIMITERS, foldedName, isArchive, MAX_COLUMNS,
 } from '../../../schemas/files/csv-format.ts'
@@ -96,7 +98,6 @@ const NOUNS: Readonly<Record<ContactKind, string>> = {
   phone: 'phone numbers', email: 'e-mail addresses',
 }
 const MAX_CANDIDATES = 20
-const MAX_SHEETS = 100
 const SHOWN_NAMES = 5
 const SHOWN_NAME_CHARACTERS = 60
 const USUAL_NAMES: Readonly<Record<ContactKind, RegExp>> = {
@@ -156,7 +157,7 @@ async function scan (
   if (isArchive(bytes)) {
     const facts = await scanSheet(
       bytes, { delimiter, sheet, maxRows: PREVIEW_ROWS + 1 }, reading, onRecord)
-    return { delimiter: null, sheet: facts.sheet, sheets: facts.sheets.slice(0, MAX_SHEETS) }
+    return { delimiter: null, sheet: facts.sheet, sheets: facts.sheets.slice(0, PREVIEW_SHEETS) }
   }
   if (sheet !== undefined) throw sheetOfText()
   const detected = await scanCsv(bytes, delimiter, { pause: reading.pause, onRecord })

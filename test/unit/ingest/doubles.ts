@@ -1,4 +1,3 @@
-import { createSecretKey } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { onTestFinished } from 'vitest'
@@ -7,16 +6,17 @@ import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
 import { EventStreams } from '../../../services/ingest/limits/limiter.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
-import type { Settings } from '../../../services/ingest/config.ts'
+import { ingestConfig, type Settings, toSettings } from '../../../services/ingest/config.ts'
 import type { Job, ManifestEntry, QuoteSample } from '../../../services/jobs/job.ts'
 import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
 import type { Submission, SubmitOutcome } from '../../../services/jobs/submit.ts'
-import { readPrices } from '../../../services/money/prices.ts'
+import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
 import { requireDocumented } from '../../support/documented-errors.ts'
 import { NO_COUNTS } from '../../support/stage-messages.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 
 export const JOB_ID = DELIVERED_JOB
 export const NOW_MS = Date.parse('2026-08-11T10:00:00.000Z')
@@ -187,19 +187,14 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
 }
 
 export const settings: Settings = {
+  ...toSettings(loadConfig(ingestConfig, { ...STAGE_ENVIRONMENT, CACHE_SECRET_ACTIVE: '1' })),
   checks: new Map([
     ['phone-validation', ['syntax', 'vendor']], ['email-validation', ['syntax', 'lists']],
   ]),
-  prices: readPrices(),
-  optionPrices: {},
   providers: {},
-  webhooks: { allowHttp: false, allowLoopback: false, ports: [] },
   maxWebhookEndpoints: 2,
   trustedProxies: ['10.0.0.0/8'],
-  fingerprintKeys: [createSecretKey(Buffer.alloc(32, 7))],
   bodyBudgetBytes: 1_000_000,
-  bodyThroughput: { graceMs: 5_000, bytesPerSecond: 16_384, completeWithinMs: 60_000 },
-  retentionMs: 90 * 86_400_000,
 }
 
 export const good = { service: 'phone-validation', inputs: ['+12127365000', 'call me'] }

@@ -83,6 +83,9 @@ describe('the column of the contacts', () => {
       rows: 2,
       sheets: ['List', 'Notes'],
     })
+    const names = Array.from({ length: 101 }, (_, at) => `Sheet ${at + 1}`)
+    const { sheets } = await preview(workbookOf({ sheets: names, rows: rowOf(2, 'a@b.org') }))
+    expect(sheets).toEqual(names.slice(0, 100))
     const { send } = fileSender()
     const answer = await send('text/csv', workbook, { path: 'file-previews', query: 'sheet=notes' })
     expect(errorOf(answer)).toEqual([400, 'invalid_file', 'file'])

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { describeRoutes, type OpenApiDocument } from '../../../../services/ingest/openapi.ts'
 import { createRoutes } from '../../../../services/ingest/routes.ts'
@@ -53,19 +54,21 @@ describe('the page of the description', () => {
   })
 })
 
-/** Operations that our client has no method for; others have `sample.client`. */
-const WITHOUT_CLIENT: readonly string[] = []
+const client = readFileSync('services/client/client.ts', 'utf8')
+/** Whether our client calls the path: every word of it stands in its code. */
+const isInClient = (path: string) => path.replace('/api/v1', '').split('/').slice(1)
+  .every(word => word.startsWith('{') || client.includes(`/${word}`))
 
 it('the samples of code are there for every operation that needs a key, and for events', () => {
-  for (const { operation } of operations) {
+  for (const { path, operation } of operations) {
     const { operationId = '', security, requestBody: { content = {} } = {} } = operation
     const takesFile = 'application/json' in content && 'text/csv' in content
     const ofRoute = [
-      'curl', ...WITHOUT_CLIENT.includes(operationId) ? [] : ['TypeScript'],
-      ...takesFile ? ['curl with a file'] : [],
+      'curl', ...isInClient(path) ? ['TypeScript'] : [], ...takesFile ? ['curl with a file'] : [],
     ]
     const labels = security === undefined ? ['TypeScript', 'by hand'] : ofRoute
-    expect([operationId, operation['x-codeSamples']?.map(({ label }) => label)])
+    expect([operationId, operation['x-codeSamples']?.map(({ label }) => label)],
+      'a route has sample.client if services/client/client.ts has a method for it, or else none')
       .toEqual([operationId, security?.length === 0 ? undefined : labels])
   }
   const events = operations.filter(({ operation }) => operation.security === undefined)
