@@ -693,7 +693,7 @@ const WRAPPINGS: readonly Replacement[] = [
   [/^\+?(\d+)@(?:c\.us|s\.whatsapp\.net)$/i, '+$1'],
   [/^(?:item\d+\.)?tel;[^:]*:/i, ''],
   [/^<?a\b[^>]*\bhref=["']tel:([^"'<>]*)["'].*$/i, 'tel:$1'],
-  [/^([([]?0) ?xx ?(?=[1-9]{2})/i, '$1'],
+  [/^((?:\+?55[ -]?)?[([]?0) ?xx ?(?=[1-9]{2})/i, '$1'],
 ]
 
 const PAIRS: Readonly<Record<string, string>> = { '"': '"', "'": "'", '*': '*', _: '_', '<': '>' }
@@ -809,8 +809,8 @@ const REPLACEMENTS: ReadonlyMap<string, readonly Replacement[]> = new Map<
   ['353', [[/^48(\d{8})$/, '4428$1']]],
   // The zero of a landline is a part of it; mobile numbers begin with 3.
   ['39', [[/^(?:39)?([124-9]\d{6,9})$/, '390$1']]],
-  // Argentina has a 9 for mobile numbers called from abroad, and 15 within the country.
-  ['54', [[/^9(?=\d{12}$)(\d{2,4})15(\d+)$/, '549$1$2']]],
+  // Argentina has a 9 for mobile numbers called from abroad, and 0 and 15 within the country.
+  ['54', [[/^90?(?=\d{12}$)(\d{2,4})15(\d+)$/, '549$1$2'], [/^90(\d{10})$/, '549$1']]],
   // Every mobile number of Brazil has a ninth digit since 2016.
   ['55', [[/^([1-9]\d)([6-9]\d{7})$/, '55$19$2']]],
   // Landlines of Colombia since 2021.
