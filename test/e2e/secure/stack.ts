@@ -15,10 +15,9 @@ import { receiver, secure } from './shared.ts'
 import { eventually } from '../../support/eventually.ts'
 import { findings, formsOf } from '../../support/keys/canaries.ts'
 import { openRedis } from '../../support/redis/open-redis.ts'
-import { ask, runJob } from '../../support/stacks/environment.ts'
+import { runJob } from '../../support/stacks/environment.ts'
 import { startProgram } from '../../support/stacks/processes.ts'
 import { listeningPorts, plainAnswer } from '../../support/stacks/secure-stack.ts'
-import { startAll } from '../../support/stacks/services.ts'
 
 type StoreAddresses = {
   readonly REDIS_STATE_URL: string
@@ -203,27 +202,6 @@ describe('a stack with TLS and passwords everywhere', () => {
         later: 'PONG',
       })
     })
-  })
-
-  it('answers 503 where the brokers refuse the interface, and names the setting once', async () => {
-    const ingest = await startAll({
-      env: secure.env,
-      stages: ['ingest'],
-      overrides: { KAFKA_SASL_PASSWORD: 'wrong', ACCEPT_WITHIN_MS: '3000' },
-    })
-    try {
-      const { status, code } = await ask(`${ingest.baseUrl}/jobs`, {
-        key: secure.demo.keys.live,
-        body: { service: 'phone-validation', inputs: ['+1 212 736 5000'] },
-      })
-      expect([status, code]).toEqual([503, 'temporarily_unavailable'])
-      const log = readFileSync(`${ingest.dataDir}/logs/ingest-1.log`, 'utf8')
-      expect(log.match(/Kafka authentication failed: [^"]*KAFKA_SASL_PASSWORD"/g))
-        .toHaveLength(1)
-      expect(ingest.list()).toMatchObject([{ restarts: 0 }])
-    } finally {
-      await ingest.stop()
-    }
   })
 
   it('shows no password in a log, in an argument or to others than its owner', () => {

@@ -8,8 +8,8 @@ import { toKafkaConnection } from '../../../services/runtime/kafka/connection.ts
 import { run } from '../../../services/runtime/platform/run.ts'
 
 /**
- * A service that creates a topic, sends one message to it, reads it, and reports each step; in
- * a process of its own, as Node reads the authorities it trusts when it starts.
+ * A service that creates a topic, watches it, sends one message to it, reads it, and reports each
+ * step; in a process of its own, as Node reads the authorities it trusts when it starts.
  */
 export type MemberNews =
   | { readonly kind: 'made', readonly fault?: string }
@@ -25,6 +25,7 @@ await run('secure', defineConfig(pick(commonConfig, messageKeys)), async (config
     () => report({ kind: 'made' }),
     (error: Error) => report({ kind: 'made', fault: error.message }))
   const { bus } = await connectDeps(config, context, ['bus'])
+  bus.watchPartitions([topic])
   const consumption = await bus.consume({
     group: topic,
     topics: [topic],
