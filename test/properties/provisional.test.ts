@@ -11,7 +11,9 @@ import {
 import { createResults } from '../../services/jobs/results/results.ts'
 import { blockDigest } from '../../services/jobs/results/result-blocks.ts'
 import type { Emission } from '../../services/runtime/engine/stage.ts'
-import { arrived, codec, createBlocksDouble, keys, live } from '../support/clickhouse/results.ts'
+import {
+  arrived, codec, createBlocksDouble, endedJob, keys, live,
+} from '../support/clickhouse/results.ts'
 import { accepted, acceptRequest, upTo } from '../support/jobs.ts'
 import { startJobStore } from '../support/redis/redis.ts'
 
@@ -24,11 +26,8 @@ const row = fc.oneof(
   { weight: 2, arbitrary: fc.integer({ min: 1, max: 12 }) })
 const randomJob = fc.record({
   chunks: fc.array(fc.array(row, { minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 3 }),
-  /** The verification batch of each row; blocks of rows that another one has win the rest. */
+  /** The verification batch of each row. */
   batches: fc.array(fc.nat({ max: 3 }), { minLength: 36, maxLength: 36 }),
-  repeated: fc.array(fc.nat({ max: 9 }), { maxLength: 3 }),
-  /** Blocks of rows of a chunk whose own block is lost, duplicates as well. */
-  lost: fc.array(fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }), { maxLength: 2 }),
   order: fc.array(fc.nat({ max: 99 }), { minLength: 20, maxLength: 20 }),
   /** Blocks are stored so many steps after they were counted. */
   lags: fc.array(fc.nat({ max: 3 }), { minLength: 20, maxLength: 20 }),
@@ -51,7 +50,7 @@ function originalsOf (rows: readonly (string | number)[]): readonly number[] {
 
 /** The blocks of a job in the order of their count. */
 async function blocksOf (tenant: string, given: RandomJob) {
-  const { chunks, batches, repeated, lost, order } = given
+  const { chunks, batches, order } = given
   const rows = chunks.flat()
   const originals = originalsOf(rows)
   const copiesOf = (index: number) => originals.filter(of => of === index).length - 1
@@ -87,16 +86,6 @@ async function blocksOf (tenant: string, given: RandomJob) {
     const isEarly = (index: number) => originals[index] !== index || rows[index] === 'cached'
     make(NO_BATCH.lookup, isEarly)
     for (const batch of upTo(4)) make(batch, at => !isEarly(at) && batches[at] === batch)
-    for (const [number, ended] of lost.entries()) {
-      if (chunk !== number || given.failsAt !== undefined) continue
-      const block = createBlock({ coordinates, batch: NO_BATCH.substitute })
-      for (const index of upTo(own.length).filter(at => ended[at])) {
-        block.add(index, withoutVerdict('internal', { atMs: 0 }))
-      }
-      const emission = block.emission('small')
-      if (emission.rows.rows.length > 0) emissions.push(emission)
-    }
-    for (const more of repeated) make(100 + more, at => !isEarly(at) && batches[at]! <= more % 4)
   }
   const values = await Promise.all(emissions.map(async emission => (await arrived(emission)).value))
   return values.map((value, index) => ({ value, rank: order[index % 20]! }))
@@ -116,6 +105,7 @@ async function startJob (given: RandomJob) {
 
 const START = cursorAfter([], 0)
 
+/** Chunks that are lost and batches that overlap are the subject of the simulation. */
 it('the provisional rows of a job ' +
   'come once each, whatever the order of blocks, lags and broken connections', async () => {
   let reads = 0
@@ -131,6 +121,7 @@ it('the provisional rows of a job ' +
       const ordered = countedBlocks(manifest)
       expect(checkCursor(job, ordered, after)).toBe('fits')
       const { rows, next, isComplete } = await provisional.open({ job, blocks: ordered, after })
+      if (!job.ended) expect(isComplete).toBe(false)
       let left = most
       for await (const { rows: some, window } of rows) {
         for (const cells of some) {
@@ -176,7 +167,7 @@ it('the provisional rows of a job ' +
 
 it('a block with inputs is opened once, however often the job is read', async () => {
   const chunks = [['cached', 'cached', 1], ['cached', 3, 1]] as const
-  const none = { batches: [], repeated: [], lost: [], lags: [], taken: [], failsAt: undefined }
+  const none = { batches: [], lags: [], taken: [], failsAt: undefined }
   const { tenant, blocks: counted } = await startJob({
     ...none, chunks: chunks.map(rows => [...rows]), order: Array.from({ length: 20 }, () => 0),
   })
@@ -224,14 +215,13 @@ async function failOpenRows (
 }
 
 describe('a cursor', () => {
-  it('fits blocks that were counted again only in the same order', async () => {
-    await fc.assert(fc.asyncProperty(randomJob, fc.nat(), async (given, at) => {
-      const { tenant, blocks } = await startJob(given)
-      for (const value of blocks) await store.tally(tenant, toTallyBlock(value))
-      const { job, manifest } = (await store.readWithManifest(tenant, JOB))!
-      const ordered = countedBlocks(manifest)
+  it('fits blocks that were counted again only in the same order', () => {
+    const digests = fc.uniqueArray(fc.stringMatching(/^[0-9a-f]{8}$/), { maxLength: 6 })
+    fc.assert(fc.property(digests, fc.nat(), (names, at) => {
+      const ordered = names.map(digest =>
+        ({ chunk: 0, digest, won: Buffer.of(), firstRow: 0, inputs: false }))
       const cursor: ResultCursor = cursorAfter(ordered, at % (ordered.length + 1))
-      const running = { ...job, ended: false }
+      const [running, ended] = [endedJob({ ended: false }), endedJob()]
       for (const order of [ordered, ordered.toReversed()]) {
         const isSame = order.slice(0, cursor.to).every((entry, index) => entry === ordered[index])
         expect(checkCursor(running, order, cursor)).toBe(isSame ? 'fits' : 'moved')
@@ -239,8 +229,8 @@ describe('a cursor', () => {
       if (cursor.to === 0) return
       const fewer = ordered.slice(0, cursor.to - 1)
       expect(checkCursor(running, fewer, cursor)).toBe('behind')
-      expect(checkCursor(job, fewer.slice(0, -1), cursor)).toBe('moved')
-    }), { numRuns: 50 })
+      expect(checkCursor(ended, fewer.slice(0, -1), cursor)).toBe('moved')
+    }))
   })
 
   it('is refused as a text that is none', () => {
