@@ -8,8 +8,11 @@ import {
 } from './job-keys.ts'
 import { jobRedisKeys } from './job-record.ts'
 import { withKeyId } from '../runtime/crypto/key-ring.ts'
-import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
+import type { RecordMac } from '../runtime/crypto/mac.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
+import {
+  bytes, dateTime, signedTable, type SignedRow, text,
+} from '../runtime/crypto/signed-table.ts'
 import type { Producer, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { batchReads } from '../runtime/platform/batch-writes.ts'
@@ -38,10 +41,9 @@ const MAX_JOBS_PER_QUERY = 100
  */
 export function createJobKeyCopy (clickhouse: Clickhouse, mac: RecordMac) {
   const select = async function * (query: string, parameters: Record<string, unknown> = {}) {
-    for await (const row of clickhouse.stream<StoredKey>(query, parameters)) {
-      if (!mac.isAuthentic(row.mac, toSigned(row))) continue
-      const { tenant, job, wrapped_base64: wrapped, created_ms: createdMs } = row
-      yield { tenant, job, wrapped: Buffer.from(wrapped, 'base64'), createdMs: Number(createdMs) }
+    for await (const row of clickhouse.stream<SignedRow>(query, parameters)) {
+      const key = TABLE.toEntry(row)
+      if (TABLE.isSigned(row, key, mac)) yield key
     }
   }
   const find = batchReads(async (wanted: readonly JobName[]) => {
@@ -59,10 +61,7 @@ export function createJobKeyCopy (clickhouse: Clickhouse, mac: RecordMac) {
     /** Stores all keys in one insert; repeating the same insert has no effect. */
     append: async (keys: readonly CopiedKey[]): Promise<void> => {
       if (keys.length === 0) return
-      const values = keys.map(({ tenant, job, wrapped, createdMs }) => {
-        const row = { tenant, job, wrapped_base64: wrapped.toString('base64') }
-        return { ...row, created: new Date(createdMs).toISOString(), mac: mac.sign(toSigned(row)) }
-      })
+      const values = keys.map(key => TABLE.toRow(key, mac))
       // A digest of MACs: with a predictable token an attacker could make ClickHouse drop the
       // insert.
       const token = hash('sha256', values.map(row => row.mac).join())
@@ -103,16 +102,15 @@ export function createJobKeyCopy (clickhouse: Clickhouse, mac: RecordMac) {
 
 type JobName = Pick<CopiedKey, 'tenant' | 'job'>
 
-type SignedKey = { readonly tenant: string, readonly job: string, readonly wrapped_base64: string }
-type StoredKey = SignedKey & { readonly created_ms: string, readonly mac: string }
+const TABLE = signedTable<CopiedKey>({
+  tenant: text('tenant'),
+  job: text('job'),
+  wrapped: bytes('wrapped'),
+  createdMs: dateTime('created'),
+}, ({ tenant, job, wrapped }) =>
+  ({ table: 'job_keys', tenant, id: job, content: wrapped.toString('base64') }))
 
-const toSigned = ({ tenant, job, wrapped_base64: content }: SignedKey): SignedRecord =>
-  ({ table: 'job_keys', tenant, id: job, content })
-
-const SELECT = `
-  SELECT tenant, job, base64Encode(wrapped) AS wrapped_base64,
-    toString(toUnixTimestamp64Milli(created)) AS created_ms, mac
-  FROM job_keys`
+const SELECT = `SELECT ${TABLE.selected} FROM job_keys`
 const OF_JOBS = 'tenant = {tenant:String} AND job IN {jobs:Array(String)}'
 const SELECT_SOME = `
   ${SELECT} WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}

@@ -1,8 +1,9 @@
 import { hash, randomUUID } from 'node:crypto'
 import type { Journal } from '../../schemas/types.ts'
+import { createMac, type MessageKeySettings, type RecordMac } from '../runtime/crypto/mac.ts'
 import {
-  createMac, type MessageKeySettings, type RecordMac, type SignedRecord,
-} from '../runtime/crypto/mac.ts'
+  bytes, dateTime, number, signedTable, type SignedRow, text,
+} from '../runtime/crypto/signed-table.ts'
 import { splitBatches } from '../runtime/platform/batch-writes.ts'
 import type { Clickhouse } from '../runtime/platform/clickhouse.ts'
 import { type Amounts, areEqual, post, subtract, ZERO_AMOUNTS } from './prices.ts'
@@ -337,8 +338,6 @@ const PAGE_GROWTH = 16
 
 /** Stores many entries per insert; an entry that is stored twice is read once. */
 export function createJournalCopy (clickhouse: Clickhouse, mac: RecordMac): JournalCopy {
-  const isSigned = (row: StoredEntry, entry: Journal) =>
-    mac.isAuthentic(row.mac, toSignedRecord(entry))
   const append = async (entries: readonly Journal[]) => {
     const byText = new Map(entries.map(entry => [canonicalText(entry), entry]))
     for (const some of splitBatches([...byText.values()], ENTRIES_PER_QUERY)) {
@@ -349,22 +348,22 @@ export function createJournalCopy (clickhouse: Clickhouse, mac: RecordMac): Jour
         named: new Map([...byTenant].map(([tenant, named]) =>
           [tenant, named.map(({ seq }) => seq)])),
       })
-      const { entries: stored } = await verified(rows, isSigned)
+      const { entries: stored } = await TABLE.read(rows, mac)
       for (const entry of stored) byText.delete(canonicalText(entry))
     }
     const missing = [...byText.values()]
     if (missing.length === 0) return []
-    const values = missing.map(entry => toRow(entry, mac))
+    const values = missing.map(entry => TABLE.toRow(entry, mac))
     // Of another insert of the same rows ClickHouse would drop the later one, though somebody may
     // have deleted them in between. An entry that is stored twice is read once.
     await clickhouse.insert({ table: 'journal', values, token: randomUUID() })
     return missing
   }
   const read = (tenant: string) =>
-    verified(clickhouse.stream<StoredEntry>(SELECT_ALL, { tenant }), isSigned)
+    verified(clickhouse.stream<StoredEntry>(SELECT_ALL, { tenant }), mac)
   const pages: JournalCopy['pages'] = async function * (tenant, from) {
     const stored = pagesFrom(clickhouse, tenant, from)
-    for await (const rows of stored) yield await verified(rows, isSigned)
+    for await (const rows of stored) yield await verified(rows, mac)
   }
   const heads: JournalCopy['heads'] = async from => {
     const ends = new Map([...from].filter(([, { seq }]) => seq > 0))
@@ -373,8 +372,8 @@ export function createJournalCopy (clickhouse: Clickhouse, mac: RecordMac): Jour
     const tenants = [...from.keys()]
     const rows = clickhouse.stream<StoredEntry>(SELECT_AFTER, { tenants, after })
     for await (const row of rows) {
-      const entry = toEntry(row)
-      if (!isSigned(row, entry)) continue
+      const entry = TABLE.toEntry(row)
+      if (!TABLE.isSigned(row, entry, mac)) continue
       ends.set(row.tenant, extendChain(ends.get(row.tenant) ?? CHAIN_START, entry))
     }
     return ends
@@ -383,7 +382,7 @@ export function createJournalCopy (clickhouse: Clickhouse, mac: RecordMac): Jour
     append,
     read,
     pages,
-    readNewest: createNewestReader(clickhouse, isSigned),
+    readNewest: createNewestReader(clickhouse, mac),
     heads,
     counts: last => readNumbers(clickhouse, SELECT_COUNTS, { tenants: [...last.keys()], last }),
     lengths: () => readNumbers(clickhouse, SELECT_LENGTHS, {}),
@@ -391,27 +390,20 @@ export function createJournalCopy (clickhouse: Clickhouse, mac: RecordMac): Jour
 }
 
 async function verified (
-  rows: AsyncIterable<StoredEntry> | readonly StoredEntry[], isSigned: IsSigned
+  rows: AsyncIterable<StoredEntry> | readonly StoredEntry[], mac: RecordMac
 ): Promise<StoredJournal> {
-  const entries = new Map<string, Journal>()
-  const forged: number[] = []
-  for await (const row of rows) {
-    const entry = toEntry(row)
-    if (isSigned(row, entry)) entries.set(canonicalText(entry), entry)
-    else forged.push(entry.seq)
-  }
-  return { entries: [...entries.values()], forged }
+  const { entries, forged } = await TABLE.read(rows, mac)
+  return { entries, forged: forged.map(({ seq }) => seq) }
 }
 
-type IsSigned = (row: StoredEntry, entry: Journal) => boolean
-
 function createNewestReader (
-  clickhouse: Clickhouse, isSigned: IsSigned
+  clickhouse: Clickhouse, mac: RecordMac
 ): JournalCopy['readNewest'] {
   const hasLater = async (entry: Journal) => {
     const { tenant, seq, entryId, job } = entry
     const later = await clickhouse.rows<StoredEntry>(SELECT_LATER, { tenant, seq, entryId, job })
-    return later.filter(row => isSigned(row, toEntry(row))).map(toEntry).some(other =>
+    const { entries } = await TABLE.read(later, mac)
+    return entries.some(other =>
       movementId(other) === movementId(entry) && !movesLess(entry, other))
   }
   const choose = async (
@@ -439,7 +431,7 @@ function createNewestReader (
       // be forbidden.
       const rows = await clickhouse.rows<StoredEntry>(
         SELECT_SEQS, { tenant, seqs: [...new Set([...seqs, ...several])] })
-      const { entries: stored } = await verified(rows, isSigned)
+      const { entries: stored } = await TABLE.read(rows, mac)
       const movements = new Movements()
       for (const entry of stored) movements.add(entry)
       const bySeq = Map.groupBy(stored.filter(entry => !isTrusted(entry)), ({ seq }) => seq)
@@ -489,20 +481,32 @@ async function readNumbers (
   return new Map(rows.map(({ tenant, entries }) => [tenant, Number(entries)]))
 }
 
-const toSignedRecord = (entry: Journal): SignedRecord => ({
+const HEADER = bytes('header')
+
+const TABLE = signedTable<Journal>({
+  tenant: text('tenant'),
+  seq: number('seq'),
+  entryId: text('entry_id'),
+  type: text('type'),
+  job: text('job'),
+  amountMicros: number('amount_micros'),
+  chargeMicros: number('charge_micros'),
+  availableMicros: number('available_micros'),
+  reservedMicros: number('reserved_micros'),
+  chargedMicros: number('charged_micros'),
+  fundedMicros: number('funded_micros'),
+  at: dateTime('at'),
+  reason: text('reason'),
+  header: {
+    ...HEADER,
+    toStored: header => HEADER.toStored(header ?? Buffer.alloc(0)),
+    parse: stored => stored === '' ? null : HEADER.parse(stored),
+  },
+}, entry => ({
   table: 'journal', tenant: entry.tenant, id: String(entry.seq), content: canonicalText(entry),
-})
+}))
 
-const COLUMNS = [
-  'tenant', 'seq', 'entry_id', 'type', 'job', 'amount_micros', 'charge_micros', 'available_micros',
-  'reserved_micros', 'charged_micros', 'funded_micros', 'at', 'reason', 'header_base64', 'mac',
-] as const
-
-const SELECT = `
-  SELECT tenant, seq, entry_id, type, job, amount_micros, charge_micros, available_micros,
-    reserved_micros, charged_micros, funded_micros, toUnixTimestamp64Milli(at) AS at, reason,
-    base64Encode(header) AS header_base64, mac
-  FROM journal`
+const SELECT = `SELECT ${TABLE.selected} FROM journal`
 const SELECT_STORED = `
   ${SELECT} WHERE tenant IN {tenants:Array(String)} AND seq IN {seqs:Array(UInt64)}
     AND has({named:Map(String, Array(UInt64))}[tenant], seq)`
@@ -537,44 +541,4 @@ const SELECT_COUNTS = `
   GROUP BY tenant`
 const SELECT_LENGTHS = 'SELECT tenant, max(seq) AS entries FROM journal GROUP BY tenant'
 
-/** Integers of 64 bits come as text. */
-type StoredEntry = Readonly<Record<typeof COLUMNS[number], string>>
-
-function toRow (entry: Journal, mac: RecordMac) {
-  return {
-    tenant: entry.tenant,
-    seq: entry.seq,
-    entry_id: entry.entryId,
-    type: entry.type,
-    job: entry.job,
-    amount_micros: entry.amountMicros,
-    charge_micros: entry.chargeMicros,
-    available_micros: entry.availableMicros,
-    reserved_micros: entry.reservedMicros,
-    charged_micros: entry.chargedMicros,
-    funded_micros: entry.fundedMicros,
-    at: new Date(entry.at).toISOString(),
-    reason: entry.reason,
-    header_base64: entry.header?.toString('base64') ?? '',
-    mac: mac.sign(toSignedRecord(entry)),
-  }
-}
-
-function toEntry (row: StoredEntry): Journal {
-  return {
-    tenant: row.tenant,
-    seq: Number(row.seq),
-    entryId: row.entry_id,
-    type: row.type,
-    job: row.job,
-    amountMicros: Number(row.amount_micros),
-    chargeMicros: Number(row.charge_micros),
-    availableMicros: Number(row.available_micros),
-    reservedMicros: Number(row.reserved_micros),
-    chargedMicros: Number(row.charged_micros),
-    fundedMicros: Number(row.funded_micros),
-    at: Number(row.at),
-    reason: row.reason,
-    header: row.header_base64 === '' ? null : Buffer.from(row.header_base64, 'base64'),
-  }
-}
+type StoredEntry = SignedRow & Readonly<Record<'tenant' | 'seq', string>>

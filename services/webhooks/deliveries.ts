@@ -2,6 +2,9 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { EventType } from '../../schemas/api/webhooks.ts'
 import { toFields } from '../jobs/job-record.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
+import {
+  dateTime, number, signedTable, type SignedRow, text,
+} from '../runtime/crypto/signed-table.ts'
 import { type Clickhouse, insertDivided } from '../runtime/platform/clickhouse.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { topology } from '../topology.ts'
@@ -290,10 +293,9 @@ export function createDeliveryHistory (
     tenants: readonly string[], jobs: readonly string[]
   ): Promise<readonly Attempt[]> => {
     const newest = new Map<string, Attempt>()
-    for await (const row of clickhouse.stream<Row>(SELECT, { tenants, jobs })) {
-      const attempt = parseAttempt(row)
-      const signed = toSigned(attempt)
-      if (mac.isAuthentic(row.mac, signed)) newest.set(signed.id, attempt)
+    for await (const row of clickhouse.stream<SignedRow>(SELECT, { tenants, jobs })) {
+      const attempt = TABLE.toEntry(row)
+      if (TABLE.isSigned(row, attempt, mac)) newest.set(toSigned(attempt).id, attempt)
     }
     return [...newest.values()]
   }
@@ -301,7 +303,7 @@ export function createDeliveryHistory (
     /** Appends attempts; a repeated attempt replaces the earlier one. */
     append: async (attempts: readonly Attempt[]): Promise<void> => {
       if (attempts.length === 0) return
-      const values = attempts.map(attempt => toRow(attempt, mac))
+      const values = attempts.map(attempt => TABLE.toRow(attempt, mac))
       await insertDivided(clickhouse, { table: 'deliveries', values })
     },
 
@@ -322,12 +324,12 @@ export function createDeliveryHistory (
         const attempts = new Map<string, Attempt>()
         let rows = 0
         const parameters = { tenant, suffix, job, event, number: attempt, maxRows }
-        for await (const row of clickhouse.stream<Row>(SELECT_OF_ENDPOINT, parameters)) {
+        for await (const row of clickhouse.stream<SignedRow>(SELECT_OF_ENDPOINT, parameters)) {
           rows++
-          const attempted = parseAttempt(row)
-          const signed = toSigned(attempted)
-          if (attempts.has(signed.id) || !mac.isAuthentic(row.mac, signed)) continue
-          attempts.set(signed.id, attempted)
+          const attempted = TABLE.toEntry(row)
+          const { id } = toSigned(attempted)
+          if (attempts.has(id) || !TABLE.isSigned(row, attempted, mac)) continue
+          attempts.set(id, attempted)
         }
         if (attempts.size >= limit || rows < maxRows) return [...attempts.values()].slice(0, limit)
       }
@@ -344,63 +346,32 @@ function toSigned (attempt: Attempt): SignedRecord {
   return { table: 'deliveries', tenant, id, content }
 }
 
-const SELECTED = `
-  SELECT tenant, job, event, attempt, type, toString(toUnixTimestamp64Milli(at)) AS at_ms, outcome,
-    reason, http_status, duration_ms,
-    toString(toUnixTimestamp64Milli(ifNull(next_at, toDateTime64(0, 3, 'UTC')))) AS next_at_ms,
-    mac
-  FROM deliveries`
+const TABLE = signedTable<Attempt>({
+  tenant: text('tenant'),
+  job: text('job'),
+  event: text('event'),
+  attempt: number('attempt'),
+  type: text('type'),
+  outcome: text('outcome'),
+  reason: text('reason'),
+  atMs: dateTime('at'),
+  httpStatus: number('http_status'),
+  durationMs: { ...number('duration_ms'), toStored: Math.round },
+  nextAtMs: {
+    name: 'next_at',
+    selected: "toUnixTimestamp64Milli(ifNull(next_at, toDateTime64(0, 3, 'UTC'))) AS next_at",
+    toStored: value => value === undefined ? null : new Date(value).toISOString(),
+    parse: stored => stored === '0' ? undefined : Number(stored),
+  },
+}, toSigned)
 
-const SELECT = `${SELECTED}
+const SELECT = `SELECT ${TABLE.selected} FROM deliveries
   WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
   ORDER BY event, attempt, stored`
 
 /** In the reverse order of the table, so that reading stops after the first rows. */
-const SELECT_OF_ENDPOINT = `${SELECTED}
+const SELECT_OF_ENDPOINT = `SELECT ${TABLE.selected} FROM deliveries
   WHERE tenant = {tenant:String} AND endsWith(event, {suffix:String})
     AND ({job:String} = '' OR
       (job, event, attempt) < ({job:String}, {event:String}, {number:UInt32}))
   ORDER BY tenant DESC, job DESC, event DESC, attempt DESC, stored DESC LIMIT {maxRows:UInt64}`
-
-type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outcome' | 'reason'> & {
-  readonly at_ms: string
-  readonly http_status: number
-  readonly duration_ms: number
-  /** 0 without a next attempt. */
-  readonly next_at_ms: string
-  readonly mac: string
-}
-
-const toTime = (ms: number) => new Date(ms).toISOString()
-
-function toRow (attempt: Attempt, mac: RecordMac) {
-  const { tenant, job, event, attempt: number, type, outcome, reason, nextAtMs } = attempt
-  return {
-    tenant,
-    job,
-    event,
-    attempt: number,
-    type,
-    at: toTime(attempt.atMs),
-    outcome,
-    reason,
-    http_status: attempt.httpStatus,
-    duration_ms: Math.round(attempt.durationMs),
-    next_at: nextAtMs === undefined ? null : toTime(nextAtMs),
-    mac: mac.sign(toSigned(attempt)),
-  }
-}
-
-function parseAttempt (row: Row): Attempt {
-  const {
-    at_ms: atMs, http_status: httpStatus, duration_ms: durationMs, next_at_ms: nextAtMs, mac: _,
-    ...attempt
-  } = row
-  return {
-    ...attempt,
-    atMs: Number(atMs),
-    httpStatus,
-    durationMs,
-    nextAtMs: nextAtMs === '0' ? undefined : Number(nextAtMs),
-  }
-}

@@ -2,7 +2,10 @@ import { randomUUID } from 'node:crypto'
 import type { AccessEntry } from '../../../schemas/types.ts'
 import { type AccessLog, accessText, type NumberedEntry, RESULT_SUFFIX } from './access-log.ts'
 import { CHAIN_START, type ChainHead, extendByText, type Range } from '../../money/journal.ts'
-import type { RecordMac, SignedRecord } from '../../runtime/crypto/mac.ts'
+import type { RecordMac } from '../../runtime/crypto/mac.ts'
+import {
+  dateTime, number, signedTable, type SignedRow, text,
+} from '../../runtime/crypto/signed-table.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import type { TopicReader } from '../../runtime/kafka/topic-reader.ts'
 import type { Clickhouse } from '../../runtime/platform/clickhouse.ts'
@@ -43,22 +46,16 @@ const SEQS_PER_PAGE = 5_000
  * valid MAC are reported and left out of every list.
  */
 export function createAccessCopy (clickhouse: Clickhouse, mac: RecordMac) {
-  const isSigned = (row: Row) => mac.isAuthentic(row.mac, toSignedRecord(toEntry(row)))
   /** The entries of all organizations, between two seqs inclusive. */
   const range = async (from: number, to: number): Promise<AccessPage> => {
-    const entries = new Map<string, NumberedEntry>()
-    const forged: number[] = []
-    for await (const row of clickhouse.stream<Row>(SELECT_RANGE, { from, to })) {
-      const entry = toEntry(row)
-      if (isSigned(row)) entries.set(accessText(entry), entry)
-      else forged.push(entry.seq)
-    }
-    return { entries: [...entries.values()], forged }
+    const { entries, forged } = await TABLE.read(
+      clickhouse.stream<SignedRow>(SELECT_RANGE, { from, to }), mac)
+    return { entries, forged: forged.map(({ seq }) => seq) }
   }
   return {
     append: async (entries: readonly NumberedEntry[]): Promise<void> => {
       if (entries.length === 0) return
-      const values = entries.map(entry => toRow(entry, mac))
+      const values = entries.map(entry => TABLE.toRow(entry, mac))
       // Of another insert of the same rows ClickHouse would drop the later one, though somebody may
       // have deleted them in between. Readers pass over duplicates.
       await clickhouse.insert({ table: 'access_log', values, token: randomUUID() })
@@ -84,10 +81,12 @@ export function createAccessCopy (clickhouse: Clickhouse, mac: RecordMac) {
     ): Promise<readonly NumberedEntry[]> => {
       const { action = '', actor = '', sinceMs = 0, before = Number.MAX_SAFE_INTEGER } = filter
       const entries = new Map<string, NumberedEntry>()
-      const rows = clickhouse.stream<Row>(
+      const rows = clickhouse.stream<SignedRow>(
         SELECT_NEWEST, { tenant, action, actor, sinceMs, before })
       for await (const row of rows) {
-        if (!entries.has(row.entry_id) && isSigned(row)) entries.set(row.entry_id, toEntry(row))
+        const entry = TABLE.toEntry(row)
+        const isNew = !entries.has(entry.entryId)
+        if (isNew && TABLE.isSigned(row, entry, mac)) entries.set(entry.entryId, entry)
         if (entries.size === limit) break
       }
       return [...entries.values()]
@@ -107,25 +106,26 @@ async function readNumber (
   return row === undefined ? undefined : Number(row.number)
 }
 
-const toSignedRecord = (entry: NumberedEntry): SignedRecord => ({
+const TABLE = signedTable<NumberedEntry>({
+  organization: text('tenant'),
+  seq: number('seq'),
+  entryId: text('entry_id'),
+  at: dateTime('at'),
+  actorKind: text('actor_kind'),
+  actor: text('actor'),
+  action: text('action'),
+  target: text('target'),
+  address: text('address'),
+  outcome: text('outcome'),
+  details: text('details'),
+}, entry => ({
   table: 'access_log',
   tenant: entry.organization,
   id: String(entry.seq),
   content: accessText(entry),
-})
+}))
 
-const COLUMNS = [
-  'tenant', 'seq', 'entry_id', 'at', 'actor_kind', 'actor', 'action', 'target', 'address',
-  'outcome', 'details', 'mac',
-] as const
-
-/** Integers of 64 bits come as text. */
-type Row = Readonly<Record<typeof COLUMNS[number], string>>
-
-const SELECT = `
-  SELECT tenant, seq, entry_id, toUnixTimestamp64Milli(at) AS at, actor_kind, actor, action, target,
-    address, outcome, details, mac
-  FROM access_log`
+const SELECT = `SELECT ${TABLE.selected} FROM access_log`
 const SELECT_RANGE = `
   ${SELECT} WHERE seq BETWEEN {from:UInt64} AND {to:UInt64} ORDER BY seq, mac`
 const SELECT_FIRST = `
@@ -141,39 +141,6 @@ const SELECT_NEWEST = `
   ORDER BY seq DESC`
 const SELECT_COUNT = `
   SELECT uniqExact(seq) AS number FROM access_log WHERE seq BETWEEN 1 AND {last:UInt64}`
-
-function toRow (entry: NumberedEntry, mac: RecordMac) {
-  return {
-    tenant: entry.organization,
-    seq: entry.seq,
-    entry_id: entry.entryId,
-    at: new Date(entry.at).toISOString(),
-    actor_kind: entry.actorKind,
-    actor: entry.actor,
-    action: entry.action,
-    target: entry.target,
-    address: entry.address,
-    outcome: entry.outcome,
-    details: entry.details,
-    mac: mac.sign(toSignedRecord(entry)),
-  }
-}
-
-function toEntry (row: Row): NumberedEntry {
-  return {
-    organization: row.tenant,
-    seq: Number(row.seq),
-    entryId: row.entry_id,
-    at: Number(row.at),
-    actorKind: row.actor_kind,
-    actor: row.actor,
-    action: row.action,
-    target: row.target,
-    address: row.address,
-    outcome: row.outcome,
-    details: row.details,
-  }
-}
 
 /** The name of the chain of the access log among exported heads, which tenants never have. */
 export const ACCESS_CHAIN = 'access.log'

@@ -31,5 +31,5 @@ export async function storedAttempts (attempts: readonly Attempt[]) {
   await createDeliveryHistory(clickhouse, recordMacOf()).append(attempts)
   const timeOf = (text: unknown) => text === null ? '0' : String(Date.parse(String(text)))
   return inserted.map(({ at, next_at: nextAt, ...row }) =>
-    ({ ...row, at_ms: timeOf(at), next_at_ms: timeOf(nextAt) }))
+    ({ ...row, at: timeOf(at), next_at: timeOf(nextAt) }))
 }

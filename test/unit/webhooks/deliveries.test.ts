@@ -51,7 +51,7 @@ describe('the history of deliveries', () => {
     const changes = [
       { outcome: 'delivered' }, { http_status: 200 }, { reason: '' }, { attempt: 9 }, { mac: '' },
       { job: 'job_2' }, { tenant: 'org_2.live' }, { event: 'evt_2' }, { type: 'job.failed' },
-      { at_ms: '1' }, { next_at_ms: '0' }, { duration_ms: 1 },
+      { at: '1' }, { next_at: '0' }, { duration_ms: 1 },
     ]
     const rows = changes.map(change => ({ ...one, ...change }))
     const { history, forged } = historyOn([rows[0]!, one!, ...rows.slice(1)])
