@@ -117,7 +117,7 @@ function describeSearches (onLink: OnLink): void {
       onLink(async link => {
         const topic = await link.createTopic(2)
         await link.bus.producer('last').send(numbered(topic, MESSAGES, 7))
-        const lost = link.proxy.inject({ api, what: 'lose answer', client: 'bus-fault-test-last' })
+        const lost = link.proxy.inject({ api, what: 'lose answer', client: 'bus-fault-test.last' })
         expect(String(await link.bus.lastValue(topic, 'key-3'))).toBe('38')
         expect(lost.count()).toBe(1)
       }))

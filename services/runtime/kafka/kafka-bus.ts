@@ -1,15 +1,15 @@
-import { type KafkaConfig, logLevel, Partitioners } from 'kafkajs'
-import { randomUUID } from 'node:crypto'
+import { type KafkaConfig, logLevel } from 'kafkajs'
 import { topicNames } from './admin.ts'
 import type { Bus, Producer } from './bus.ts'
-import { createAdminClient, createKafka, type KafkaAdmin, type KafkaClient } from './client.ts'
+import { createAdminClient, createKafka, type KafkaClient } from './client.ts'
 import { describeAccessError, type KafkaConnection } from './connection.ts'
-import { consumerDefaults, type ConsumerSettings, rawMessage, startConsumer } from './consumer.ts'
+import { consumerDefaults, type ConsumerSettings, startConsumer } from './consumer.ts'
 import type { MessageMac } from '../crypto/mac.ts'
 import { PartitionCounts } from '../platform/topics.ts'
 import { createVerifiedProducer, type Partitioning, SafeProducer } from './safe-producer.ts'
-import { readToEnd } from './topic-reader.ts'
-import { failedAt, InfrastructureError, storeText } from '../platform/errors.ts'
+import { createTopicReader, type TopicReader } from './topic-reader.ts'
+import { failedAt, storeText } from '../platform/errors.ts'
+import { batchReads } from '../platform/batch-writes.ts'
 import { createLogThrottle } from '../platform/log.ts'
 import { startRepeating, withTimeout } from '../platform/retry.ts'
 
@@ -48,11 +48,9 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
   const partitions = new PartitionCounts({ delayMs: AGES_UNTIL_USE * metadataMaxAgeMs })
   const consumers = createCloseables()
   const rethrow = failedAt(storeText('KAFKA_BROKERS', `kafka://${options.brokers.join()}`))
-  const lastValues = new LastValues({
-    build: () => client(options, { clientId: `${options.clientId}-last-value` }),
-    clientId: options.clientId,
-    mac,
-  })
+  const clientId = `${options.clientId}.last-value`
+  const lastValues = new LastValues(
+    createTopicReader({ ...options, clientId }, client(options, { clientId })))
   const report = createRetryLog(log)
   const producers = createProducers(
     options, { partitions, metadataMaxAge: metadataMaxAgeMs }, report)
@@ -84,7 +82,7 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
       return { ready: () => consumption.ready(), stop: consumers.add(() => consumption.stop()) }
     },
     producer: producers.of,
-    lastValue: (...of) => lastValues.find(...of).catch(rethrow),
+    lastValue: (...of) => lastValues.find(...of),
     topicNames: () => topicNames(options).catch(rethrow),
     watchPartitions,
     close: async () => {
@@ -191,28 +189,18 @@ function clientLogLevel (text: string): 'debug' | 'info' | 'warn' {
   return ROUTINE.test(text) ? 'debug' : 'warn'
 }
 
-type Lookup = PromiseWithResolvers<Buffer | undefined> & {
-  readonly topic: string, readonly key: string
-}
-
-type LastValuesOptions = {
-  readonly build: () => KafkaClient
-  readonly clientId: string
-  readonly mac?: MessageMac | undefined
-}
-
 /**
- * Searches topics for the last values of keys. One search runs at a time and covers all requested
- * keys of its topic: after a loss of data, many keys are requested at once.
+ * Searches topics for the last values of keys. One search of a topic runs at a time and covers all
+ * requested keys: after a loss of data, many keys are requested at once.
  */
 class LastValues {
-  readonly #options: LastValuesOptions
+  readonly #reader: TopicReader
   readonly #closing = new AbortController()
-  #waiting: readonly Lookup[] = []
-  #searching: Promise<void> | undefined
+  readonly #readings = new Set<Promise<unknown>>()
+  readonly #searches = new Map<string, (key: string) => Promise<Buffer | undefined>>()
 
-  constructor (options: LastValuesOptions) {
-    this.#options = options
+  constructor (reader: TopicReader) {
+    this.#reader = reader
   }
 
   /**
@@ -220,84 +208,30 @@ class LastValues {
    * tombstone. Forged messages are ignored.
    * @throws InfrastructureError when the topic cannot be read to its end.
    */
-  find (topic: string, key: string): Promise<Buffer | undefined> {
-    const lookup = { topic, key, ...Promise.withResolvers<Buffer | undefined>() }
-    this.#waiting = [...this.#waiting, lookup]
-    this.#searching ??= Promise.resolve().then(() => this.#searchAll())
-    return lookup.promise
+  async find (topic: string, key: string): Promise<Buffer | undefined> {
+    const search = this.#searches.get(topic) ??
+      batchReads(keys => this.#search(topic, keys), Infinity)
+    this.#searches.set(topic, search)
+    return await search(key)
   }
 
   /** Cancels all searches. */
   async close (): Promise<void> {
     this.#closing.abort(new Error('the search for a value was canceled: the process stops'))
-    await this.#searching
+    await Promise.allSettled(this.#readings)
   }
 
-  async #searchAll (): Promise<void> {
-    for (let [next] = this.#waiting; next !== undefined; [next] = this.#waiting) {
-      const { topic } = next
-      const { same = [], other = [] } = Object.groupBy(this.#waiting, lookup =>
-        lookup.topic === topic ? 'same' : 'other')
-      this.#waiting = other
-      await this.#searchFor(same, topic)
-    }
-    this.#searching = undefined
-  }
-
-  async #searchFor (lookups: readonly Lookup[], topic: string): Promise<void> {
-    const { build, clientId, mac } = this.#options
-    const keys = [...new Set(lookups.map(({ key }) => key))]
-    const groupId = `${clientId}.last-value.${randomUUID()}`
-    try {
-      const values = await search(build(), {
-        topic, keys, groupId, mac, signal: this.#closing.signal,
-      })
-      for (const { key, resolve } of lookups) resolve(values.get(key) ?? undefined)
-    } catch (cause) {
-      const error = new InfrastructureError(
-        `search of topic ${topic} for ${keys.length} keys failed`, { cause })
-      for (const { reject } of lookups) reject(error)
-    }
-  }
-}
-
-type Search = {
-  readonly topic: string
-  readonly keys: readonly string[]
-  readonly groupId: string
-  readonly mac: MessageMac | undefined
-  readonly signal: AbortSignal
-}
-
-/** Reads the partitions of these keys from the start to their current end. */
-async function search (
-  kafka: KafkaClient, { topic, keys, groupId, mac, signal }: Search
-): Promise<ReadonlyMap<string, Buffer | null>> {
-  const wanted = new Set(keys)
-  const last = new Map<string, Buffer | null>()
-  await readToEnd(kafka, {
-    topic,
-    groupId,
-    signal,
-    only: admin => findPartitions(admin, { topic, keys }),
-    onBatch: batch => {
-      for (const message of batch.messages) {
-        const key = String(message.key)
-        if (!wanted.has(key) || last.get(key) === null) continue
-        if (rawMessage(batch, message, mac).forged !== true) last.set(key, message.value)
+  async #search (topic: string, keys: readonly string[]) {
+    const last = new Map<string, Buffer | null>()
+    const reading = this.#reader.read(topic, messages => {
+      for (const { key, value } of messages) {
+        const name = String(key)
+        if (last.get(name) !== null) last.set(name, value)
       }
-    },
-  })
-  return last
-}
-
-/** The partitions of these keys by the default partitioner of kafkajs. */
-async function findPartitions (
-  admin: KafkaAdmin, { topic, keys }: Pick<Search, 'topic' | 'keys'>
-): Promise<ReadonlySet<number>> {
-  const { topics: [metadata] } = await admin.fetchTopicMetadata({ topics: [topic] })
-  const partitionMetadata = metadata?.partitions ?? []
-  const choosePartition = Partitioners.DefaultPartitioner()
-  return new Set(keys.map(key =>
-    choosePartition({ topic, partitionMetadata, message: { key, value: null } })))
+    }, { keys: new Set(keys), signal: this.#closing.signal })
+    this.#readings.add(reading)
+    // A failure is that of every key: a search of each alone would fail too.
+    await reading.catch(() => {}).finally(() => this.#readings.delete(reading))
+    return keys.map(key => reading.then(() => last.get(key) ?? undefined))
+  }
 }

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { AssignerProtocol, logLevel, type Batch, type PartitionAssigner } from 'kafkajs'
+import {
+  AssignerProtocol, logLevel, Partitioners, type Batch, type PartitionAssigner,
+} from 'kafkajs'
 import type { RawMessage } from './bus.ts'
 import { InfrastructureError, markFailed, storeText } from '../platform/errors.ts'
 import type { MessageMac } from '../crypto/mac.ts'
@@ -19,15 +21,15 @@ export type ReadLimits = {
   readonly from?: PartitionOffsets | undefined
   /** Skips messages from this time on, by the timestamp index of the brokers. */
   readonly untilMs?: number | undefined
+  /** Skips messages with other keys, and partitions that have none of these. */
+  readonly keys?: ReadonlySet<string> | undefined
 }
 
-export type TopicReadOptions = ReadLimits & {
+type TopicReadOptions = ReadLimits & {
   readonly topic: string
   /** A temporary group, which is deleted afterwards. */
   readonly groupId: string
   readonly signal: AbortSignal
-  /** The partitions to read; all by default. */
-  readonly only?: (admin: KafkaAdmin) => Promise<ReadonlySet<number>>
   /** The next batch of a partition follows when it has resolved. */
   readonly onBatch: (batch: PartitionBatch) => Promise<void> | void
 }
@@ -46,11 +48,11 @@ export function createTopicReader (
     readonly clientId: string
     /** Without it, messages are not verified. */
     readonly mac?: MessageMac | undefined
-  }
-) {
-  const kafka = createKafka(connection, {
+  },
+  kafka: KafkaClient = createKafka(connection, {
     clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
   })
+) {
   return {
     /**
      * Reads a topic to its current end and skips forged messages. Each partition is in order; the
@@ -69,7 +71,10 @@ export function createTopicReader (
       const onBatch = async (batch: PartitionBatch) => {
         if (fault !== undefined) return
         try {
-          await onMessages(batch.messages.map(message => rawMessage(batch, message, mac))
+          const { keys } = limits
+          await onMessages(batch.messages
+            .filter(({ key }) => keys === undefined || keys.has(String(key)))
+            .map(message => rawMessage(batch, message, mac))
             .filter(({ forged }) => forged !== true))
         } catch (error) {
           // If it were thrown here, kafkajs would redeliver the batch for many seconds.
@@ -94,7 +99,7 @@ export function createTopicReader (
 }
 
 /** Reads partitions of a topic to their current ends and returns these ends. */
-export async function readToEnd (
+async function readToEnd (
   kafka: KafkaClient, reading: TopicReadOptions
 ): Promise<PartitionOffsets> {
   const { groupId, signal } = reading
@@ -132,10 +137,10 @@ const CLOCK_SKEW_MS = 300_000
 type Bounds = { readonly partition: number, readonly start: bigint, readonly end: bigint }
 
 async function listBounds (
-  admin: KafkaAdmin, { topic, only, sinceMs, from, untilMs }: TopicReadOptions
+  admin: KafkaAdmin, { topic, keys, sinceMs, from, untilMs }: TopicReadOptions
 ): Promise<readonly Bounds[]> {
   const all = await admin.fetchTopicOffsets(topic)
-  const wanted = await only?.(admin) ?? new Set(all.map(({ partition }) => partition))
+  const wanted = keys && await findPartitions(admin, topic, keys)
   /** By partition, the offset of the first message with this timestamp or a later one, if any. */
   const offsetsFrom = async (ms: number | undefined) => {
     if (ms === undefined) return undefined
@@ -145,7 +150,8 @@ async function listBounds (
   }
   const starts = await offsetsFrom(sinceMs && sinceMs - CLOCK_SKEW_MS)
   const ends = await offsetsFrom(untilMs)
-  return all.filter(({ partition }) => wanted.has(partition)).map(({ partition, low, high }) => {
+  const read = all.filter(({ partition }) => wanted === undefined || wanted.has(partition))
+  return read.map(({ partition, low, high }) => {
     const requested = [starts?.get(partition), from && (from.get(partition) ?? 0n)]
       .filter(offset => offset !== undefined)
     const end = ends?.get(partition) ?? BigInt(high)
@@ -153,6 +159,17 @@ async function listBounds (
       (lowest, offset) => offset < lowest ? offset : lowest, requested[0] ?? 0n)
     return { partition, start: start < BigInt(low) ? BigInt(low) : start, end }
   })
+}
+
+/** The partitions of these keys by the default partitioner of kafkajs. */
+async function findPartitions (
+  admin: KafkaAdmin, topic: string, keys: ReadonlySet<string>
+): Promise<ReadonlySet<number>> {
+  const { topics: [metadata] } = await admin.fetchTopicMetadata({ topics: [topic] })
+  const partitionMetadata = metadata?.partitions ?? []
+  const choosePartition = Partitioners.DefaultPartitioner()
+  return new Set([...keys].map(key =>
+    choosePartition({ topic, partitionMetadata, message: { key, value: null } })))
 }
 
 /** Reads with a consumer of a temporary group: kafkajs has no other way to read a topic. */

@@ -43,12 +43,12 @@ export function batchWrites<T> (
 
 /**
  * Batches the questions of concurrent callers into shared reads, as `batchWrites` does with writes.
- * `read` returns the answers in the order of the questions.
+ * `read` returns the answers in the order of the questions; one may be a rejection.
  */
 export function batchReads<Q, A> (
-  read: (questions: readonly Q[]) => Promise<readonly A[]>, maxQuestions = MAX_ITEMS
+  read: (questions: readonly Q[]) => Promise<readonly (A | Promise<A>)[]>, maxQuestions = MAX_ITEMS
 ): (question: Q) => Promise<A> {
-  type Asked = { readonly question: Q, readonly resolve: (answer: A) => void }
+  type Asked = { readonly question: Q, readonly resolve: (answer: A | Promise<A>) => void }
   const readAll = batchWrites<Asked>(async asked => {
     const answers = await read(asked.map(({ question }) => question))
     for (const [index, { resolve }] of asked.entries()) resolve(answers[index] as A)

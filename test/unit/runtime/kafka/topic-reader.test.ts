@@ -1,13 +1,15 @@
 import type { EachBatchPayload, Kafka } from 'kafkajs'
 import { expect, it } from 'vitest'
-import { readToEnd } from '../../../../services/runtime/kafka/topic-reader.ts'
+import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
+import { createTopicReader } from '../../../../services/runtime/kafka/topic-reader.ts'
 
-type PartitionBatch = Parameters<Parameters<typeof readToEnd>[1]['onBatch']>[0]
 type Run = { readonly eachBatch: (payload: EachBatchPayload) => Promise<void> }
-type Batch = readonly [partition: number, ...messages: readonly { readonly offset: string }[]]
+type Message = { readonly offset: string, readonly key: Buffer }
+type Batch = readonly [partition: number, ...messages: readonly Message[]]
 
 const MINUTE_MS = 60_000
-const messages = (...offsets: readonly number[]) => offsets.map(offset => ({ offset: `${offset}` }))
+const messages = (...offsets: readonly number[]) =>
+  offsets.map(offset => ({ offset: `${offset}`, key: Buffer.from(`key-${offset}`) }))
 
 /**
  * Brokers with a topic of three partitions, the last one empty. The others have a message a minute,
@@ -26,6 +28,9 @@ function brokers (
   const admin = {
     connect: idle,
     disconnect: idle,
+    fetchTopicMetadata: async () => ({
+      topics: [{ partitions: [0, 1, 2].map(partitionId => ({ partitionId, leader: 1 })) }],
+    }),
     fetchTopicOffsets: async () => bounds.map(([low, high], partition) =>
       ({ partition, low: String(low), high: String(high) })),
     fetchTopicOffsetsByTimestamp: async (_topic: string, ms: number) => [0, 1, 2].map(partition =>
@@ -47,22 +52,24 @@ function brokers (
   return { groups, deleted, started, kafka }
 }
 
-const reading = { topic: 't', groupId: 'g', signal: new AbortController().signal }
+const readerOn = (kafka: Kafka) => createTopicReader({ brokers: [], clientId: 'reader' }, kafka)
+const GROUP = expect.stringMatching(/^reader\.t\./)
 
 function collect () {
   const seen: string[] = []
-  const onBatch = ({ partition, messages }: PartitionBatch) => {
-    seen.push(...messages.map(({ offset }) => `${partition}:${offset}`))
+  const onMessages = (messages: readonly RawMessage[]) => {
+    seen.push(...messages.map(({ partition, offset }) => `${partition}:${offset}`))
   }
-  return { seen, onBatch }
+  return { seen, onMessages }
 }
 
 it('the topic reader reads to the current ends and deletes its group', async () => {
   const { kafka, groups, deleted, started } = brokers()
-  const { seen, onBatch } = collect()
-  expect([...await readToEnd(kafka, { ...reading, onBatch })]).toEqual([[0, 4n], [1, 4n], [2, 0n]])
+  const { seen, onMessages } = collect()
+  const ends = await readerOn(kafka).read('t', onMessages)
+  expect([...ends]).toEqual([[0, 4n], [1, 4n], [2, 0n]])
   expect(seen).toEqual(['0:0', '1:1', '1:2', '1:3', '0:1', '0:2', '0:3'])
-  expect([groups, deleted, started]).toEqual([['g'], ['g'], []])
+  expect([groups, deleted, started]).toEqual([[GROUP], groups, []])
 })
 
 it('the topic reader passes on the messages of a fetch in small batches', async () => {
@@ -70,15 +77,14 @@ it('the topic reader passes on the messages of a fetch in small batches', async 
   const { kafka } =
     brokers([[0, ...messages(...offsets)], [1, ...messages(3)], [0, ...messages(3)]])
   const sizes: number[] = []
-  const onBatch = ({ messages }: PartitionBatch) => { sizes.push(messages.length) }
-  await readToEnd(kafka, { ...reading, onBatch })
+  await readerOn(kafka).read('t', ({ length }) => { sizes.push(length) })
   expect(sizes).toEqual([250, 250, 101, 1, 1])
 })
 
 it('the topic reader stops at a timestamp and returns its positions', async () => {
   const { kafka } = brokers()
-  const { seen, onBatch } = collect()
-  const ends = await readToEnd(kafka, { ...reading, onBatch, untilMs: 2 * MINUTE_MS })
+  const { seen, onMessages } = collect()
+  const ends = await readerOn(kafka).read('t', onMessages, { untilMs: 2 * MINUTE_MS })
   expect([...ends]).toEqual([[0, 2n], [1, 2n], [2, 0n]])
   expect(seen).toEqual(['0:0', '1:1', '0:1'])
 })
@@ -90,23 +96,31 @@ it.each([
     ['1', '1']],
 ])('the topic reader starts from %s', async (_, limits, starts) => {
   const { kafka, started } = brokers()
-  await readToEnd(kafka, { ...reading, ...limits, onBatch: () => {} })
+  await readerOn(kafka).read('t', () => {}, limits)
   const partitions = starts.map((offset, partition) => ({ partition, offset }))
-  expect(started).toEqual([{ groupId: 'g', topic: 't', partitions }])
+  expect(started).toEqual([{ groupId: GROUP, topic: 't', partitions }])
 })
 
 it.each([
   ['there is nothing to read', { from: new Map([[0, 4n], [1, 4n]]) }, [[0, 4n], [1, 4n], [2, 0n]]],
-  ['its partitions are empty', { only: async () => new Set([2]) }, [[2, 0n]]],
+  ['the partitions of its keys are empty', { keys: new Set(['key-2', 'key-3']) }, [[2, 0n]]],
 ])('the topic reader needs no group if %s', async (_, limits, ends) => {
   const { kafka, groups } = brokers()
-  const read = await readToEnd(kafka, { ...reading, ...limits, onBatch: () => {} })
+  const read = await readerOn(kafka).read('t', () => {}, limits)
   expect([[...read], groups]).toEqual([ends, []])
 })
 
 it('the topic reader throws the error of onMessages', async () => {
   const { kafka, deleted } = brokers()
-  const onBatch = async () => { throw new Error('enough') }
-  await expect(readToEnd(kafka, { ...reading, onBatch })).rejects.toThrow('enough')
-  expect(deleted).toEqual(['g'])
+  const onMessages = async () => { throw new Error('enough') }
+  await expect(readerOn(kafka).read('t', onMessages)).rejects.toThrow('enough')
+  expect(deleted).toEqual([GROUP])
+})
+
+it('the topic reader reads the messages of some keys', async () => {
+  const { kafka } = brokers([[0, ...messages(1, 2, 3)]])
+  const { seen, onMessages } = collect()
+  expect([...await readerOn(kafka).read('t', onMessages, { keys: new Set(['key-1']) })])
+    .toEqual([[0, 4n]])
+  expect(seen).toEqual(['0:1'])
 })
