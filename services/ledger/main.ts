@@ -13,6 +13,7 @@ import { checkLowBalance } from '../jobs/job.ts'
 import { createJobMessageCodec } from '../jobs/message-codec.ts'
 import { createRepositories } from '../jobs/results/finish-job.ts'
 import { type CopiedKey, createJobKeyCopy } from '../jobs/wrapped-keys.ts'
+import { readReserveTerms } from '../money/entry-reason.ts'
 import { createHeadsCodec, createJournalCopy } from '../money/journal.ts'
 import { createTenants } from '../money/wallet.ts'
 import { connectDeps, type Connections, openSubscriber } from '../runtime/engine/connections.ts'
@@ -41,7 +42,6 @@ import { Leader, type LeaderDeps } from './leader-election.ts'
 import {
   countMovements, watchAccessLog, watchGaps, watchLag, watchMoney, watchOutboxes, watchStores,
 } from './meters.ts'
-import { readReserveTerms } from './rebuild-jobs.ts'
 import { createRecoveryStore } from './recovery-store.ts'
 import { createBacklog, Owners, Takeover, type TakeoverDeps } from './takeover.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
@@ -154,8 +154,9 @@ const MAX_AGE_MS = topology.topics['jobs.events'].keepHours * 3_600_000
 function eventsOfEntry (
   entry: Journal, nowMs: number
 ): readonly Emission<'jobs.events'>[] {
-  if (entry.type !== 'reserve' || entry.at < nowMs - MAX_AGE_MS) return []
-  const { lane, events = '', lowBalanceMicros } = readReserveTerms(entry)
+  const terms = readReserveTerms(entry)
+  if (terms === undefined || entry.at < nowMs - MAX_AGE_MS) return []
+  const { lane, events = '', lowBalanceMicros } = terms
   const low = lowBalanceMicros === undefined
     ? undefined
     : checkLowBalance({

@@ -13,6 +13,7 @@ import { type MessageCodec, messageFields } from '../runtime/engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
+import { readReserveTerms, type ReserveTerms } from '../money/entry-reason.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
 import { isInfrastructure, orIfUnavailable } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -68,7 +69,7 @@ export async function rebuildOpen (
   const jobs: RebuiltJob[] = []
   const uncounted: Journal[] = []
   for (const { job, entry } of open.values()) {
-    if (entry !== undefined && hasTerms(entry)) {
+    if (entry !== undefined && readReserveTerms(entry) !== undefined) {
       jobs.push(rebuildOpenJob(entry, nowMs))
       uncounted.push(entry)
     } else if ((inRedis.get(job) ?? 'gone') === 'gone') {
@@ -97,7 +98,7 @@ export async function rebuildEnded (
       const entry = reserve ?? end
       if (job !== undefined) {
         jobs.push({ job: rebuildClosedJob(job, { reserve, end, nowMs }), term })
-      } else if (hasTerms(entry) || isOpen) {
+      } else if (readReserveTerms(entry) !== undefined || isOpen) {
         jobs.push({ job: rebuildOpenJob(entry, nowMs, end), term })
         uncounted.push(entry)
       }
@@ -126,22 +127,12 @@ async function write (
   return { made, superseded }
 }
 
-/**
- * The description of a job in its reserve entry; all values are text, as accept.lua writes them.
- */
-type Terms = Readonly<Record<string, string>>
-
 /** Terms that are not fields of the record. */
 const NON_RECORD_TERMS: ReadonlySet<string> = new Set([
   'fingerprint', 'claimedAt', 'cursor', 'cursorTo',
 ])
 
 const KEY_BOUND_MS = 86_400_000
-
-/** Whether an entry contains the terms to rebuild its job. */
-function hasTerms ({ reason }: Journal): boolean {
-  return reason.startsWith('{')
-}
 
 /**
  * An open job from its reserve entry; `settled` is its end in the journal, if any. From an entry
@@ -153,10 +144,10 @@ function rebuildOpenJob (entry: Journal, nowMs: number, settled?: Journal): Rebu
     ...toBinding(entry, { terms, nowMs }),
     settled: settled && { seq: settled.seq, chargeMicros: settled.chargeMicros },
     isClosed: false,
-    fields: hasTerms(entry)
-      ? [...openRecord(entry, terms), ...Object.entries(terms)
-          .filter(([name]) => !NON_RECORD_TERMS.has(name)).flat()]
-      : [],
+    fields: terms === undefined
+      ? []
+      : [...openRecord(entry, terms), ...Object.entries(terms)
+          .filter(([name]) => !NON_RECORD_TERMS.has(name)).flat()],
   }
 }
 
@@ -165,7 +156,7 @@ function rebuildClosedJob (
   job: Job,
   { reserve, end, nowMs }: EndedEntries & { readonly nowMs: number }
 ): RebuiltJob {
-  const terms = reserve === undefined ? {} : readReserveTerms(reserve)
+  const terms = reserve && readReserveTerms(reserve)
   const state = { announced: true, rebuilt: false, ended: true, closed: true }
   return {
     ...toBinding(end, { terms, nowMs }),
@@ -175,13 +166,9 @@ function rebuildClosedJob (
   }
 }
 
-/** The terms of a reserve entry; none in one that was derived from later balances. */
-export function readReserveTerms (entry: Journal): Terms {
-  return hasTerms(entry) ? JSON.parse(entry.reason) as Terms : {}
-}
-
 function toBinding (
-  { tenant, job }: Journal, { terms, nowMs }: { readonly terms: Terms, readonly nowMs: number }
+  { tenant, job }: Journal,
+  { terms = {}, nowMs }: { readonly terms: ReserveTerms | undefined, readonly nowMs: number }
 ) {
   const isBound = nowMs < Number(terms['claimedAt']) + KEY_BOUND_MS
   const [partner = '', partition = '-1'] = terms['feed']?.split(':') ?? []
@@ -205,7 +192,7 @@ function toBinding (
  * The initial fields of `accept`. Whether all its batches were produced is unknown: if not,
  * `lookup` still has its chunks and announces it.
  */
-function openRecord (reserve: Journal, terms: Terms): readonly string[] {
+function openRecord (reserve: Journal, terms: ReserveTerms): readonly string[] {
   const numbers = [
     'endedAtMs', ...COUNTS, 'chargedMicros', 'releasedMicros', 'announced', 'ended', 'closed',
   ]

@@ -92,9 +92,9 @@ export class Takeover {
    * Ships outbox entries, closes ended jobs and fails stalled ones. The entry of a top-up or an
    * adjustment is shipped by this alone, before anything that may fail or take long: until then
    * only Redis has it. The entry of a job, and an ended job, belong to the stage that made them
-   * until it cannot finish them, see `Owners`: a slow stage keeps what is its own, as nothing may be
-   * sent twice without a fault. Every step is idempotent. A failure of one tenant or job is logged
-   * and retried by the next run. Returns the number of stalled jobs found.
+   * until it cannot finish them, see `Owners`: a slow stage keeps what is its own, as nothing may
+   * be sent twice without a fault. Every step is idempotent. A failure of one tenant or job is
+   * logged and retried by the next run. Returns the number of stalled jobs found.
    * @throws FatalError when a retry cannot help.
    */
   async run (): Promise<number> {

@@ -6,8 +6,9 @@ import {
 } from '../runtime/platform/errors.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
+import { writeTexts } from './entry-reason.ts'
 import { RECONSTRUCTED } from './journal.ts'
-import { type Amounts, writeTexts } from './prices.ts'
+import type { Amounts } from './prices.ts'
 import { ACTIVE_KEY, LOCKED_TENANTS_CHANNEL, moneyKeys, TENANTS_KEY } from './redis-keys.ts'
 
 /** The recovery guard: the first file of every script that moves money. */

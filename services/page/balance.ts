@@ -2,7 +2,8 @@ import type { RouteOptions } from 'fastify'
 import type { Journal } from '../../schemas/types.ts'
 import { tenantOf } from '../accounts/tenant.ts'
 import type { Client } from '../client/client.ts'
-import { post, readNote, ZERO_AMOUNTS } from '../money/prices.ts'
+import { readNote } from '../money/entry-reason.ts'
+import { post, ZERO_AMOUNTS } from '../money/prices.ts'
 import {
   customerRoutes, type LogPage, may, type PageDeps, readLogPage, type Visit,
 } from './context.ts'

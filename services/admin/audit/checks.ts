@@ -5,6 +5,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import type { Attempt } from '../../webhooks/deliveries.ts'
 import { isDeliveryOf } from '../../webhooks/event.ts'
 import type { Job, VerdictCounts } from '../../jobs/job.ts'
+import { readReserveTerms } from '../../money/entry-reason.ts'
 import { canonicalText, type Range } from '../../money/journal.ts'
 import { AMOUNTS, type Amounts, post, ZERO_AMOUNTS } from '../../money/prices.ts'
 import type { Balance } from '../../money/wallet.ts'
@@ -199,19 +200,13 @@ export function checkIds (entries: readonly Journal[]): TenantBreaches {
   ]
 }
 
-/** The Idempotency-Key in a reserve entry, and when it was claimed, in Unix ms. */
-type Terms = { readonly idempotencyKey?: string, readonly claimedAt?: string }
-
-/** The Idempotency-Key that created the job of a reserve entry; undefined for other entries. */
-export function parseTerms ({ type, reason }: Journal): Terms | undefined {
-  return type === 'reserve' && reason !== '' ? JSON.parse(reason) as Terms : undefined
-}
-
 /** A key is claimed at its first use, shortly before its job is accepted. */
 function checkKeys (entries: readonly Journal[]): TenantBreaches {
-  const created = entries.filter(entry => parseTerms(entry) !== undefined)
-    .map(entry => ({ job: entry.job, ...parseTerms(entry) }))
-  const byKey = Map.groupBy(created, ({ idempotencyKey = '' }) => idempotencyKey)
+  const created = entries.map(entry => {
+    const { idempotencyKey = '', claimedAt } = readReserveTerms(entry) ?? {}
+    return { job: entry.job, idempotencyKey, claimedAt }
+  })
+  const byKey = Map.groupBy(created, ({ idempotencyKey }) => idempotencyKey)
   byKey.delete('')
   return [...byKey.values()].flatMap(jobs => jobs.slice(1).flatMap(({ job, claimedAt }, index) => {
     const before = jobs[index]

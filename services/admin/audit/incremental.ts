@@ -5,7 +5,7 @@ import {
   RESULTS_KEPT_MS, type TenantState,
 } from './audit.ts'
 import {
-  checkAges, checkDeliveries, checkEntries, checkSlots, checkWallet, parseTerms,
+  checkAges, checkDeliveries, checkEntries, checkSlots, checkWallet,
 } from './checks.ts'
 import type { KafkaJournal } from './journals.ts'
 import type { AuditReport, TenantReport } from './report.ts'
@@ -17,6 +17,7 @@ import { createResults } from '../../jobs/results/results.ts'
 import {
   CHAIN_START, type ChainHead, createHeadsCodec, createJournalCopy, extendChain, type JournalCopy,
 } from '../../money/journal.ts'
+import { readReserveTerms } from '../../money/entry-reason.ts'
 import { type Amounts, areEqual, post, ZERO_AMOUNTS } from '../../money/prices.ts'
 import { createWallet } from '../../money/wallet.ts'
 import type { MessageKeySettings } from '../../runtime/crypto/mac.ts'
@@ -234,7 +235,7 @@ function createIdempotencyKeys () {
   const claimedAtMs = new Map<string, number>()
   /** False for a reserve entry whose key created another job less than a day earlier. */
   const claim = (entry: Journal): boolean => {
-    const { idempotencyKey = '', claimedAt } = parseTerms(entry) ?? {}
+    const { idempotencyKey = '', claimedAt } = readReserveTerms(entry) ?? {}
     if (idempotencyKey === '') return true
     const atMs = Number(claimedAt)
     const earlierMs = claimedAtMs.get(idempotencyKey)

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  formatUsd, maxQuoteMicros, parseMicros, readNote, readPrices, unitPriceMicros, usdToMicros,
-  writeTexts,
+  formatUsd, maxQuoteMicros, parseMicros, readPrices, unitPriceMicros, usdToMicros,
 } from '../../../services/money/prices.ts'
 import { integer } from '../../../services/money/wallet.ts'
 
@@ -90,23 +89,6 @@ it('an amount in micros must be a whole number above 0', () => {
   for (const text of ['0', '-1', '1.5', '1e3', '', '1000000000000000']) {
     expect(() => parseMicros(text)).toThrow(RangeError)
   }
-})
-
-it.each([
-  { reason: 'invoice 1' }, { reason: 'invoice 1', note: '' }, { reason: '{"reason":"a"}' },
-  { reason: '{' }, { reason: 'invoice 1', note: 'a "gift"' }, { reason: '', note: '{' },
-])('the customer reads the note of %j, and no reason', texts => {
-  for (const type of ['topup', 'adjust']) {
-    expect(readNote({ type, reason: writeTexts(texts) })).toBe(texts.note ?? '')
-  }
-})
-
-it('a reason without a note is in the journal as it was written', () => {
-  expect(writeTexts({ reason: 'invoice 1' })).toBe('invoice 1')
-})
-
-it('the terms of a job are no note', () => {
-  expect(readNote({ type: 'reserve', reason: writeTexts({ reason: '', note: 'a' }) })).toBe('')
 })
 
 it.each(['1e+14', '1.5', '', ' 1', '9007199254740992', undefined])(

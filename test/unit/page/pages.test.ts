@@ -6,7 +6,7 @@ import { ApiError } from '../../../services/client/client.ts'
 import {
   attemptLike, nonceIn, openPage, ORGANIZATION, recordingClient, textOf,
 } from '../../support/page/page-doubles.ts'
-import { writeTexts } from '../../../services/money/prices.ts'
+import { writeTexts } from '../../../services/money/entry-reason.ts'
 import { acceptedJob, entryOf } from '../../support/stage-messages.ts'
 import { NO_USAGE } from '../ingest/doubles.ts'
 
