@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import type { AdminCommand } from '../../../services/admin/command-line.ts'
@@ -49,11 +48,4 @@ it.each(REFUSED)('"%s" refuses an erased organization in one sentence', async li
 it.each(ACCEPTED)('"%s" works on what is left of an erased organization', async line => {
   const { output } = await runOnErased(line)
   expect(await output).not.toBe('')
-})
-
-it('the guide names the commands that work on an erased organization', () => {
-  const guide = readFileSync('deploy/docs/keys.md', 'utf8')
-  const sentence = /Commands that only read still work:[^.]+\./.exec(guide)?.[0]
-  const names = [...ACCEPTED.map(line => line.split(' --')[0] ?? ''), 'access-log']
-  expect(names.filter(name => !sentence?.includes(`\`${name}\``))).toEqual([])
 })
