@@ -1,5 +1,8 @@
 import { globSync, readFileSync } from 'node:fs'
 import type { TObject } from 'typebox'
+import {
+  COLUMNS, COMMON_COLUMNS, OPTION_COLUMNS, SERVICE_COLUMNS, STANDARD_COLUMNS,
+} from '../schemas/api/columns.ts'
 import { CHECKS, OUTCOME_MEANINGS } from '../schemas/api/services.ts'
 import { SUPPORT, type Support } from '../services/cache/evidence.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
@@ -148,6 +151,29 @@ function renderConfidence (): string {
   return [...tableHead(['verdict', 'supported by']), ...rows].join('\n')
 }
 
+/** The columns that every job has. */
+function renderColumns (): string {
+  const names = [...STANDARD_COLUMNS, ...COMMON_COLUMNS]
+  return [
+    ...tableHead(['column', 'has']),
+    ...names.map(name => tableRow([`\`${name}\``, COLUMNS[name].about])),
+  ].join('\n')
+}
+
+/** The columns that services or options add, each with those that have it. */
+function renderFurtherColumns (
+  by: string, further: Readonly<Record<string, readonly (keyof typeof COLUMNS)[]>>
+): string {
+  const names = new Set(Object.values(further).flat())
+  const rows = [...names].map((name) => {
+    const having = Object.keys(further).filter(key => further[key]?.includes(name))
+    return tableRow([
+      `\`${name}\``, having.map(key => `\`${key}\``).join(', '), COLUMNS[name].about,
+    ])
+  })
+  return [...tableHead(['column', by, 'has']), ...rows].join('\n')
+}
+
 /** The checks of a row and their outcomes. */
 function renderChecks (): string {
   const rows = (meanings: Readonly<Record<string, string>>) =>
@@ -210,7 +236,13 @@ async function renderDocuments (): Promise<ReadonlyMap<URL, string>> {
           `\`${name}\``, `\`${access}\``, records ? `\`${records}\`` : '-',
         ]))].join('\n'),
     },
-    results: { checks: renderChecks(), confidence: renderConfidence() },
+    results: {
+      columns: renderColumns(),
+      services: renderFurtherColumns('services', SERVICE_COLUMNS),
+      options: renderFurtherColumns('option', OPTION_COLUMNS),
+      checks: renderChecks(),
+      confidence: renderConfidence(),
+    },
     sandbox: { sandbox: renderSandbox() },
     keys: { keys: renderKeyClasses() },
     security: { access: renderAccess() },

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { DELIMITERS } from '../files/csv-format.ts'
-import { CELL_TYPES, ROW_FIELDS } from './columns.ts'
+import { COLUMNS, ROW_FIELDS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
 import { pageSchema, withExample } from './parts.ts'
 import { WORKBOOK_TYPE } from './file.ts'
@@ -119,30 +119,20 @@ export type ResultRow = {
   readonly [column: string]: string | number | boolean | RowChecks | null
 } & { readonly checks?: RowChecks | null, readonly original?: OriginalCells }
 
-/** Every column of every service, blank cells are null; those below say more. */
-const columnProperties = Object.fromEntries(ROW_FIELDS.map(name =>
-  [name, { type: [CELL_TYPES[name] ?? 'string', 'null'] }]))
+const about = (name: keyof typeof COLUMNS) => ({ description: COLUMNS[name].about })
 
 const rowProperties = {
-  ...columnProperties,
-  row: { type: 'integer', minimum: 1, description: 'Place in the request, from 1.' },
-  input: { type: 'string', description: 'Byte for byte as submitted.' },
-  status: { enum: [...ROW_STATUSES] },
-  source: {
-    enum: [...ROW_SOURCES],
-    description: 'Where the verdict comes from; none when the row ended without one.',
-  },
-  confidence: { type: ['integer', 'null'], minimum: 0, maximum: 100 },
-  duplicate_of: { type: ['integer', 'null'], description: 'The row of the original.' },
-  reason: { type: ['string', 'null'], description: 'A code of a closed list that may grow.' },
-  checked_at: { type: 'string' },
-  expires_at: { type: 'string' },
+  /** Every column of every service, blank cells are null; those below say more. */
+  ...Object.fromEntries(Object.entries(COLUMNS).map(([name, { type = 'string', about }]) =>
+    [name, { type: [type, 'null'], description: about }])),
+  row: { type: 'integer', minimum: 1, ...about('row') },
+  input: { type: 'string', ...about('input') },
+  status: { enum: [...ROW_STATUSES], ...about('status') },
+  source: { enum: [...ROW_SOURCES], ...about('source') },
+  confidence: { type: ['integer', 'null'], minimum: 0, maximum: 100, ...about('confidence') },
+  checked_at: { type: 'string', ...about('checked_at') },
+  expires_at: { type: 'string', ...about('expires_at') },
   checks: rowChecksSchema,
-  id: {
-    type: ['string', 'null'],
-    description: 'The id that the input was submitted with, null for none. Only in jobs of which ' +
-      'an input has one.',
-  },
   original: {
     type: 'object',
     additionalProperties: { type: 'string' },

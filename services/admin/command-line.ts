@@ -194,8 +194,8 @@ const DETAILS = [
 ]
 
 /**
- * Options that an entry does not repeat. Addresses of webhooks may be secret, names and texts may be
- * those of people, and entries are kept for ever. Others say how a command runs.
+ * Options that an entry does not repeat. Addresses of webhooks may be secret, names and texts may
+ * be those of people, and entries are kept for ever. Others say how a command runs.
  */
 const LEFT_OUT = [
   'org', 'tenant', 'name', 'email', 'url', 'description', 'note', 'operator', 'open', 'yes', 'wait',

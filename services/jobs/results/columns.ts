@@ -1,6 +1,6 @@
 import type { RowChecks } from '../../../schemas/api/services.ts'
 import {
-  CELL_TYPES, COMMON_COLUMNS, ID_COLUMN, SERVICE_COLUMNS, STANDARD_COLUMNS,
+  COLUMNS, COMMON_COLUMNS, ID_COLUMN, SERVICE_COLUMNS, STANDARD_COLUMNS,
 } from '../../../schemas/api/columns.ts'
 import { unpackChecks } from '../../cache/evidence.ts'
 import { readExtension, readVanity } from '../../phone/cell.ts'
@@ -68,8 +68,9 @@ export const INPUT_COLUMNS: Readonly<Record<string, (input: string, e164: string
 
 /** The value of a cell by the type of its column in JSON; a blank one is for the caller. */
 export function parseCell (name: string, text: string): string | number | boolean {
-  if (CELL_TYPES[name] === 'integer') return Number(text)
-  return CELL_TYPES[name] === 'boolean' ? text === 'true' : text
+  const { type } = COLUMNS[name as keyof typeof COLUMNS]
+  if (type === 'integer') return Number(text)
+  return type === 'boolean' ? text === 'true' : text
 }
 
 /**

@@ -1,9 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import Type, { type Static, type TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
-import {
-  LINE_TYPES, PROVIDER_REASONS, ROW_STATUSES, VOIP_TYPES,
-} from '../../../schemas/api/verdicts.ts'
+import { COLUMNS } from '../../../schemas/api/columns.ts'
+import { PROVIDER_REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { OPTION_NAMES, type OptionName } from '../../jobs/options.ts'
 import { listColumns, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { publicPath } from '../../runtime/platform/config.ts'
@@ -155,36 +154,19 @@ export const PLACEHOLDER = /\{([A-Za-z]+)\}/g
 type ColumnReader = (text: string, vendorWords: readonly string[]) => string | undefined
 
 const matching = (pattern: RegExp): ColumnReader => (text) => pattern.test(text) ? text : undefined
-const truth = matching(/^(?:true|false)$/)
 
 /** The columns that a vendor can fill; all others derive from the contact or the job. */
 export const VENDOR_COLUMNS: Readonly<Record<string, ColumnReader>> = {
-  line_type: (text) => (LINE_TYPES as readonly string[]).includes(text) ? text : undefined,
   carrier: neutralText,
   region: neutralText,
   locality: neutralText,
   timezone: (text) => isTimeZone(text) ? text : undefined,
-  mcc: matching(/^\d{3}$/),
-  mnc: matching(/^\d{2,3}$/),
-  ported: truth,
-  voip_type: (text) => (VOIP_TYPES as readonly string[]).includes(text) ? text : undefined,
-  whatsapp: truth,
-  telegram: truth,
-  line_status: matching(/^(?:active|reachable|unreachable|inactive)$/),
-  sim_swap: truth,
-  sim_swap_period: matching(/^P[\dYMWDTHS]{1,20}$/),
-  sim_swapped_at: matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/),
-  call_forwarding: truth,
-  reassigned_number: truth,
-  sms_pumping_risk: matching(/^(?:\d|[1-9]\d|100)$/),
-  carrier_risk: matching(/^(?:low|mild|moderate|high)$/),
-  disposable: truth,
-  role: truth,
-  free: truth,
-  catch_all: truth,
-  mx_found: truth,
   // Of the release: this keeps text of a vendor out of results, it is no verdict.
   suggestion: (text) => builtInLists.lookUp(text).free ? text : undefined,
+  ...Object.fromEntries(Object.entries(COLUMNS).flatMap(([name, { type, vendor }]) => {
+    const pattern = type === 'boolean' ? /^(?:true|false)$/ : vendor
+    return pattern === undefined ? [] : [[name, matching(pattern)]]
+  })),
 }
 
 const MAX_TEXT = 60
