@@ -8,12 +8,12 @@
 -- fields.
 local args = cjson.decode(ARGV[1])
 local keys = {
-  wallet = KEYS[1], job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] },
+  job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] },
   cursors = KEYS[6], other_wallet = KEYS[7],
 }
 local BEGINNING = '-1'
 
-local guard = guard_of(keys.wallet)
+local guard = read_guard()
 if guard.locked then
   return guard.locked
 end
@@ -30,7 +30,7 @@ local cursor, from, to = args.cursor, args.from, args.to
 -- Live and test jobs of an organization share its slots.
 local function slots_in_use()
   local other = redis.call('HGET', keys.other_wallet, 'slots') or '0'
-  return tonumber(wallet_of(keys.wallet).slots) + tonumber(other)
+  return tonumber(read_wallet().slots) + tonumber(other)
 end
 
 -- The reason to refuse the job, or nil.
@@ -52,7 +52,7 @@ local function refusal_of(now, claim)
   if taken > 0 and slots_in_use() >= slots then
     return { code = 'concurrent_jobs_limit' }
   end
-  local available = wallet_of(keys.wallet).available
+  local available = read_wallet().available
   if tonumber(available) < maximum then
     return { code = 'insufficient_balance', required = text(maximum), available = available }
   end
@@ -66,7 +66,7 @@ local function write_record(now, claim, reserve_seq)
     'cacheHits', '0', 'freshRecords', '0', 'invalidRecords', '0', 'duplicateRecords', '0',
     'unknownRecords', '0', 'cancelledRecords', '0', 'successRecords', '0', 'failedRecords', '0',
     'chargedMicros', '0', 'releasedMicros', '0', 'idempotencyKey', args.idempotencyKey,
-    'reserveSeq', reserve_seq, 'availableMicros', wallet_of(keys.wallet).available,
+    'reserveSeq', reserve_seq, 'availableMicros', read_wallet().available,
   }
   add_fields(fields, args.record)
   change(keys.job, claim, fields)
@@ -110,7 +110,7 @@ if refusal then
   return refuse_job(keys, claim, refusal)
 end
 
-local seq, entry = reserve(keys, {
+local seq, entry = reserve({
   tenant = tenant, job = job, amount = maximum, at = now, header = args.header, slots = taken,
   reason = terms_of(claim),
 })

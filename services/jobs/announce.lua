@@ -3,13 +3,13 @@
 -- Marks the job as produced completely, its reserve entry included, and notifies the request that
 -- waits for it.
 local fields = record_of(KEYS[2])
-local locked = locked_for(fields, KEYS[1])
+local locked = locked_for(fields)
 if locked then
   return locked
 end
 -- If Redis lost the entry since, its seq may belong to another job; the record says so.
 if fields.reserveSeq == ARGV[2] then
-  redis.call('HDEL', KEYS[1], ENTRY .. ARGV[2])
+  redis.call('HDEL', WALLET, ENTRY .. ARGV[2])
 end
 if not fields.status then
   return { 'unknown' }

@@ -1,6 +1,6 @@
 -- A script of jobs: jobScript in store.ts says what it is joined behind.
 -- KEYS: wallet, job. Cancels a job: rows whose check has not started end unchecked.
-local guard = guard_of(KEYS[1])
+local guard = read_guard()
 if guard.locked then
   return guard.locked
 end

@@ -6,7 +6,7 @@
 -- of the claiming process) or '', apiKey (its id) or '', endWithinMs (of a job with a deadline); the
 -- wrapped data key of the job.
 local args, wrapped_key = cjson.decode(ARGV[1]), ARGV[2]
-local guard = guard_of(KEYS[1])
+local guard = read_guard()
 if guard.locked then
   return guard.locked
 end

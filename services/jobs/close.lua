@@ -3,7 +3,7 @@
 -- Closes an ended job whose entry is in the journal topic, and notifies the requests that wait for
 -- it. Its record and data key expire soon after.
 local fields = record_of(KEYS[2])
-local locked = locked_for(fields, KEYS[1])
+local locked = locked_for(fields)
 if locked then
   return locked
 end
@@ -15,7 +15,7 @@ local removed = { OPEN .. ARGV[1] }
 if fields.settleSeq == ARGV[2] then
   removed[2] = ENTRY .. ARGV[2]
 end
-redis.call('HDEL', KEYS[1], unpack(removed))
+redis.call('HDEL', WALLET, unpack(removed))
 redis.call('UNLINK', KEYS[4])
 if fields.closed == '1' then
   return { 'closed' }

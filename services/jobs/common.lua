@@ -23,9 +23,9 @@ end
 -- The error for a script that moves no money, or nil. A job that exists and was claimed in this run
 -- of the server needs no recovery guard: if a former master takes over and lacks later writes,
 -- blocks are counted once more and jobs closed once more. Other jobs need the guard.
-local function locked_for(fields, wallet_key)
+local function locked_for(fields)
   if not fields.status or fields.claimedIn ~= run_id() then
-    return guard_of(wallet_key).locked
+    return read_guard().locked
   end
 end
 
@@ -69,7 +69,7 @@ end
 local function stored_outcome(keys)
   local fields = record_of(keys.job)
   if fields.status then
-    return reply('accepted', { entry_at(keys.wallet, fields.reserveSeq) }, fields)
+    return reply('accepted', { entry_at(fields.reserveSeq) }, fields)
   end
   if fields.refusal then
     return reply('refused', {}, fields)
@@ -142,7 +142,7 @@ end
 
 -- Settles or voids the reservation of a job. The journal of a rebuilt job may have that entry
 -- already; money never moves twice. Returns seq, charge and the new entry or nil.
-local function end_money(keys, ending)
+local function end_money(ending)
   if ending.fields.journaledSettleSeq then
     return ending.fields.journaledSettleSeq, tonumber(ending.fields.journaledChargeMicros)
   end
@@ -151,16 +151,16 @@ local function end_money(keys, ending)
     at = ending.at, slots = slots_of(ending.fields),
   }
   local close_money = ending.void and void or settle
-  local seq, made = close_money(keys, entry)
+  local seq, made = close_money(entry)
   return seq, ending.charge, made
 end
 
 -- Charges live rows, releases the rest, makes the counts final, writes the buffered changes, and
 -- notifies the requests that wait for the job. The caller has called check_settle, unless the job
 -- was settled before. Replies like tally and fail.
-local function end_job(keys, ending)
+local function end_job(job_key, ending)
   local fields = ending.fields
-  local seq, charge, entry = end_money(keys, ending)
+  local seq, charge, entry = end_money(ending)
   local changes = sums_of(fields)
   for _, value in ipairs({
     'verdicts', verdicts_of(fields), 'status', ending.status, 'ended', '1',
@@ -170,9 +170,9 @@ local function end_job(keys, ending)
   }) do
     changes[#changes + 1] = value
   end
-  change(keys.job, fields, changes)
+  change(job_key, fields, changes)
   notify(ending.job, fields, ending.inline_results)
-  return reply('counted', { '1', entry or entry_at(keys.wallet, seq) }, fields)
+  return reply('counted', { '1', entry or entry_at(seq) }, fields)
 end
 
 -- True once all rows are finished and the inputs of all chunks are stored.
@@ -185,8 +185,8 @@ local function ended_status(fields)
 end
 
 -- The reply of tally and fail: whether the job has ended, its journal entry, its record.
-local function tallied(kind, keys, fields)
-  return reply(kind, { fields.ended, entry_at(keys.wallet, fields.settleSeq) }, fields)
+local function tallied(kind, fields)
+  return reply(kind, { fields.ended, entry_at(fields.settleSeq) }, fields)
 end
 
 -- The number of the block that was counted last, from 1 in the order in which they were.

@@ -7,8 +7,8 @@
 -- Assigns all open rows of a stalled job to one block and ends the job. Counted rows stay counted,
 -- so the bitmap of rows that were open a moment ago is valid if it still completes the job exactly.
 -- Does nothing while the blocks of the job are recounted: rows with a verdict may seem open.
-local keys = { wallet = KEYS[1], job = KEYS[2] }
-local locked = locked_or_frozen(keys.wallet)
+local job_key, recounts = KEYS[2], KEYS[3]
+local locked = locked_or_frozen()
 if locked then
   return locked
 end
@@ -16,16 +16,16 @@ local args, bitmap = cjson.decode(ARGV[1]), ARGV[2]
 local tenant, job, digest = args.tenant, args.job, args.digest
 local rows = whole_number(args.rows, 'the number of rows')
 
-local fields, known = record_of(keys.job, COUNTED)
+local fields, known = record_of(job_key, COUNTED)
 if not fields.status or fields.closed == '1' then
   return { 'skip' }
 end
 local total = tonumber(fields.totalRows)
 if fields.ended == '1' or tonumber(fields.finishedRows) + rows ~= total then
-  return tallied('known', keys, fields)
+  return tallied('known', fields)
 end
-if redis.call('HEXISTS', KEYS[3], job) == 1 then
-  return tallied('known', keys, fields)
+if redis.call('HEXISTS', recounts, job) == 1 then
+  return tallied('known', fields)
 end
 if #bitmap ~= math.ceil(total / 8) then
   error('the bitmap has ' .. #bitmap .. ' bytes: a job of ' .. total .. ' rows needs '
@@ -35,7 +35,7 @@ local is_lost = digest == ''
 local maximum = tonumber(fields.maxQuoteMicros)
 local charge = is_lost and 0 or charge_of(fields)
 if not fields.journaledSettleSeq then
-  check_settle(keys, maximum, charge)
+  check_settle(maximum, charge)
 end
 
 local now = now_ms()
@@ -52,7 +52,7 @@ end
 buffer(fields, {
   'finishedRows', text(total), 'unknownRecords', text(unknown), 'updatedAtMs', text(now),
 })
-return end_job(keys, {
+return end_job(job_key, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now, status = 'failed',
   void = charge == 0, fields = fields,
 })

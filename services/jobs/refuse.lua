@@ -2,13 +2,11 @@
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days.
 -- ARGV: job, code (expired or internal).
 -- Refuses a claim, unless it has become a job already.
-local guard = guard_of(KEYS[1])
+local guard = read_guard()
 if guard.locked then
   return guard.locked
 end
-local keys = {
-  wallet = KEYS[1], job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] },
-}
+local keys = { job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] } }
 local job, code = ARGV[1], ARGV[2]
 
 local stored, claim = stored_outcome(keys)

@@ -12,8 +12,7 @@
 -- The first block sets the job to `verifying`, unless it has no rows to check live.
 -- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
 -- If these are all blocks of a job, the reply has its manifest: the caller need not read it.
-local keys = { wallet = KEYS[1], job = KEYS[2] }
-local recounts = KEYS[3]
+local job_key, recounts = KEYS[2], KEYS[3]
 local tenant, job, inline_results, keeps_inline = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local BLOCK_FIELDS = {
   'chunk', 'digest', 'inputs', 'first_row', 'finished', 'cached', 'live', 'invalid', 'unknown',
@@ -204,9 +203,9 @@ local function is_unstarted(fields)
   return fields.status == 'queued' or fields.status == 'preparing'
 end
 
-local fields, known = record_of(keys.job, COUNTED, unpack(chunk_fields))
+local fields, known = record_of(job_key, COUNTED, unpack(chunk_fields))
 -- While ledger compares Redis with Kafka, it does not know yet which jobs need a recount.
-local locked = replaces_lost and guard_of(keys.wallet).locked or locked_for(fields, keys.wallet)
+local locked = replaces_lost and read_guard().locked or locked_for(fields)
 if locked then
   return locked
 end
@@ -214,7 +213,7 @@ if not fields.status or fields.closed == '1' then
   return { 'skip' }
 end
 if fields.ended == '1' then
-  return tallied('known', keys, fields)
+  return tallied('known', fields)
 end
 if replaces_lost and redis.call('HEXISTS', recounts, job) == 1 then
   return redis.error_reply('REPLAYING the blocks of job ' .. job .. ' are recounted, retry later')
@@ -227,7 +226,7 @@ for _, block in ipairs(blocks) do
   wins = count(block, fields, known) or wins
 end
 if not wins then
-  return tallied('counted', keys, fields)
+  return tallied('counted', fields)
 end
 local total = tonumber(fields.totalRows)
 if tonumber(fields.finishedRows) > total then
@@ -242,14 +241,14 @@ local maximum = tonumber(fields.maxQuoteMicros)
 local charge = charge_of(fields)
 local ends = is_complete(fields)
 if ends then
-  local guard = guard_of(keys.wallet)
+  local guard = read_guard()
   if guard.locked then
     return guard.locked
   end
   ends = not guard.frozen
 end
 if ends and not fields.journaledSettleSeq then
-  check_settle(keys, maximum, charge)
+  check_settle(maximum, charge)
 end
 
 local now = now_ms()
@@ -259,13 +258,13 @@ if not ends then
     buffer(fields, { 'status', 'verifying' })
     notify(job)
   end
-  write(keys.job)
-  return tallied('counted', keys, fields)
+  write(job_key)
+  return tallied('counted', fields)
 end
 if keeps_inline then
   buffer({}, { INLINE_RESULTS, inline_results })
 end
-local answer = end_job(keys, {
+local answer = end_job(job_key, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now,
   status = ended_status(fields), fields = fields, inline_results = inline_results,
 })

@@ -2,20 +2,20 @@
 -- KEYS: wallet. ARGV: prefix of the keys of its jobs.
 -- Checks the sums of a wallet, and freezes it if they are wrong. One script reads everything, so no
 -- movement is half done. The keys of jobs are in the same slot; only the wallet knows their ids.
-local guard = guard_of(KEYS[1])
+local guard = read_guard()
 if guard.locked then
   return { 'waiting' }
 end
 if guard.frozen then
   return { 'frozen', guard.frozen }
 end
-local wallet = wallet_of(KEYS[1])
+local wallet = read_wallet()
 local amounts = {}
 for at, account in ipairs({ 'available', 'reserved', 'charged', 'funded' }) do
   amounts[at] = tonumber(wallet[account])
 end
 local maxima = 0
-local all = redis.call('HGETALL', KEYS[1])
+local all = redis.call('HGETALL', WALLET)
 local open = fields_with_prefix(all, OPEN)
 for _, job in ipairs(open) do
   local record = redis.call('HMGET', ARGV[1] .. job, 'maxQuoteMicros', 'ended', 'journaledSettleSeq')
@@ -35,5 +35,5 @@ if adds_up and is_positive then
 end
 local violation = adds_up and 'a balance is negative: ' or 'balances do not add up: '
 local reason = violation .. text
-redis.call('HSET', KEYS[1], 'frozen', reason)
+redis.call('HSET', WALLET, 'frozen', reason)
 return { 'inconsistent', reason }

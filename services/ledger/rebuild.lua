@@ -7,13 +7,12 @@
 -- Rebuilds a job that Redis lacks, or updates an existing one with its end in the journal.
 -- Idempotent.
 local keys = {
-  wallet = KEYS[1], job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] },
-  cursors = KEYS[6],
+  job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] }, cursors = KEYS[6],
 }
 local args = cjson.decode(ARGV[1])
 local job, key, cursor = args.job, args.idempotencyKey, args.cursor
 
-if run_id() ~= args.run or redis.call('HGET', keys.wallet, 'fence') ~= args.fence then
+if run_id() ~= args.run or redis.call('HGET', WALLET, 'fence') ~= args.fence then
   return 'superseded'
 end
 
@@ -26,11 +25,11 @@ end
 local function write_closed()
   write_record()
   redis.call('PEXPIRE', keys.job, CLOSED_JOB_TTL_MS)
-  redis.call('HDEL', keys.wallet, OPEN .. job)
+  redis.call('HDEL', WALLET, OPEN .. job)
 end
 
 local function write_open()
-  redis.call('HSET', keys.wallet, OPEN .. job, args.nowMs)
+  redis.call('HSET', WALLET, OPEN .. job, args.nowMs)
   if redis.call('EXISTS', keys.data_key) == 1 then
     redis.call('PEXPIRE', keys.data_key, string.format('%.0f', DATA_KEY_TTL_MS))
   end

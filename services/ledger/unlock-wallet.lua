@@ -6,19 +6,19 @@
 -- Unlocks a wallet, as the last step of its recovery. The keys of jobs are in the same slot; only
 -- the wallet knows their ids.
 local args = cjson.decode(ARGV[1])
-if run_id() ~= args.run or redis.call('HGET', KEYS[1], 'fence') ~= args.fence then
+if run_id() ~= args.run or redis.call('HGET', WALLET, 'fence') ~= args.fence then
   return 'superseded'
 end
 -- Trust in the journal that came while it was compared is for the next comparison.
-local is_trusted = redis.call('HEXISTS', KEYS[1], 'trust') == 1
-if wallet_of(KEYS[1]).seq ~= args.seq or is_trusted and not args.trusts then
+local is_trusted = redis.call('HEXISTS', WALLET, 'trust') == 1
+if read_wallet().seq ~= args.seq or is_trusted and not args.trusts then
   return 'superseded'
 end
 
 -- The open jobs equal those of the journal by now.
 local function slots_held()
   local held = 0
-  local all = redis.call('HGETALL', KEYS[1])
+  local all = redis.call('HGETALL', WALLET)
   for _, job in ipairs((fields_with_prefix(all, OPEN))) do
     local fields = { 'quotedFresh', 'ended', 'journaledSettleSeq' }
     local fresh, ended, settled_seq = unpack(redis.call('HMGET', args.jobPrefix .. job, unpack(fields)))
@@ -35,8 +35,8 @@ if args.frozen ~= '' then
   changes[#changes + 1] = args.frozen
 end
 for _, seq in ipairs(args.dropped) do
-  redis.call('HDEL', KEYS[1], ENTRY .. seq)
+  redis.call('HDEL', WALLET, ENTRY .. seq)
 end
-redis.call('HDEL', KEYS[1], 'trust', 'frozen')
-redis.call('HSET', KEYS[1], unpack(changes))
+redis.call('HDEL', WALLET, 'trust', 'frozen')
+redis.call('HSET', WALLET, unpack(changes))
 return 'unlocked'

@@ -2,6 +2,9 @@
 -- have lost movements by a restart. A wallet is locked until ledger has compared it with the
 -- journal and written the run id of the server to it.
 
+-- The first key of every such script, which has one wallet.
+local WALLET = KEYS[1]
+
 -- The run id and the time of the server, which is the only clock of money. Only the server knows
 -- both: a proxy may keep connections open over a restart.
 local server
@@ -26,9 +29,9 @@ end
 -- A script reads its wallet once, as scripts run one at a time.
 local wallet
 
-local function wallet_of(key)
+local function read_wallet()
   if not wallet then
-    local found = redis.call('HMGET', key, 'run', 'frozen', 'available', 'reserved', 'charged',
+    local found = redis.call('HMGET', WALLET, 'run', 'frozen', 'available', 'reserved', 'charged',
       'funded', 'seq', 'slots')
     wallet = {
       run = found[1],
@@ -45,17 +48,17 @@ local function wallet_of(key)
 end
 
 -- The error reply of a locked wallet, or nil; why the wallet is frozen, or nil; and the run id.
-local function guard_of(key)
-  local found, run = wallet_of(key), run_id()
-  if found.run ~= run then
+local function read_guard()
+  local state, run = read_wallet(), run_id()
+  if state.run ~= run then
     local reply = 'RECOVERING the wallet is locked until ledger has compared it with the journal'
     return { locked = redis.error_reply(reply) }
   end
-  return { frozen = found.frozen, run = run }
+  return { frozen = state.frozen, run = run }
 end
 
 -- The error reply to a movement of a locked or frozen wallet, or nil.
-local function locked_or_frozen(key)
-  local guard = guard_of(key)
+local function locked_or_frozen()
+  local guard = read_guard()
   return guard.locked or guard.frozen and redis.error_reply('FROZEN ' .. guard.frozen)
 end

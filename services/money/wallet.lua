@@ -25,8 +25,8 @@ end
 
 -- Applies a movement (amount by account) and appends its entry with the balances after it. Records
 -- its time for the entry's job. Returns the entry's seq and JSON.
-local function append(keys, entry, movement)
-  local after = wallet_of(keys.wallet)
+local function append(entry, movement)
+  local after = read_wallet()
   local changes = entry.job and { OPEN .. entry.job, text(entry.at) } or {}
   movement.seq = 1
   for account, amount in pairs(movement) do
@@ -53,12 +53,12 @@ local function append(keys, entry, movement)
     reason = entry.reason or '',
     header = entry.header or '',
   })
-  redis.call('HSET', keys.wallet, ENTRY .. seq, json, unpack(changes))
+  redis.call('HSET', WALLET, ENTRY .. seq, json, unpack(changes))
   return seq, json
 end
 
-local function entry_at(wallet_key, seq)
-  return seq and redis.call('HGET', wallet_key, ENTRY .. seq) or ''
+local function entry_at(seq)
+  return seq and redis.call('HGET', WALLET, ENTRY .. seq) or ''
 end
 
 -- Selects the fields of HGETALL whose names have the prefix. Returns the names without the prefix,
@@ -85,38 +85,38 @@ end
 
 -- Reserves a job's maximum, and takes its slots; the caller has checked that the amount is
 -- available.
-local function reserve(keys, entry)
+local function reserve(entry)
   entry.type = 'reserve'
   entry.id = entry.job .. ':reserve'
-  return append(keys, entry, {
+  return append(entry, {
     available = -entry.amount, reserved = entry.amount, slots = entry.slots,
   })
 end
 
 -- Must be called before the first write of a script that settles.
-local function check_settle(keys, amount, charge)
+local function check_settle(amount, charge)
   if charge > amount then
     error('the charge ' .. text(charge) .. ' exceeds the reserved amount ' .. text(amount))
   end
-  local reserved = tonumber(wallet_of(keys.wallet).reserved)
+  local reserved = tonumber(read_wallet().reserved)
   if reserved < amount then
     error('the wallet has ' .. text(reserved) .. ' micros reserved, the job needs ' .. text(amount))
   end
 end
 
 -- Charges a part of a reservation and releases the rest and the slots, in one entry.
-local function settle(keys, entry)
+local function settle(entry)
   entry.type = entry.type or 'settle'
   entry.id = entry.job .. ':' .. entry.type
-  return append(keys, entry, {
+  return append(entry, {
     reserved = -entry.amount, charged = entry.charge, available = entry.amount - entry.charge,
     slots = -entry.slots,
   })
 end
 
 -- Releases a whole reservation.
-local function void(keys, entry)
+local function void(entry)
   entry.charge = 0
   entry.type = 'void'
-  return settle(keys, entry)
+  return settle(entry)
 end
