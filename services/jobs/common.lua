@@ -156,8 +156,8 @@ local function end_money(ending)
 end
 
 -- Charges live rows, releases the rest, makes the counts final, writes the buffered changes, and
--- notifies the requests that wait for the job. The caller has called check_settle, unless the job
--- was settled before. Replies like tally and fail.
+-- notifies the requests that wait for the job. The caller has written nothing, as the first of this
+-- may fail. Replies like tally and fail.
 local function end_job(job_key, ending)
   local fields = ending.fields
   local seq, charge, entry = end_money(ending)

@@ -14,9 +14,6 @@ if fields.ended == '1' or guard.frozen or not is_complete(fields) then
 end
 local maximum = tonumber(fields.maxQuoteMicros)
 local charge = charge_of(fields)
-if not fields.journaledSettleSeq then
-  check_settle(maximum, charge)
-end
 return end_job(KEYS[2], {
   tenant = ARGV[1], job = ARGV[2], amount = maximum, charge = charge, at = now_ms(),
   status = ended_status(fields), fields = fields,

@@ -34,9 +34,6 @@ end
 local is_lost = digest == ''
 local maximum = tonumber(fields.maxQuoteMicros)
 local charge = is_lost and 0 or charge_of(fields)
-if not fields.journaledSettleSeq then
-  check_settle(maximum, charge)
-end
 
 local now = now_ms()
 local unknown = tonumber(fields.unknownRecords) + rows

@@ -247,9 +247,6 @@ if ends then
   end
   ends = not guard.frozen
 end
-if ends and not fields.journaledSettleSeq then
-  check_settle(maximum, charge)
-end
 
 local now = now_ms()
 buffer(fields, { 'updatedAtMs', text(now) })

@@ -93,19 +93,18 @@ local function reserve(entry)
   })
 end
 
--- Must be called before the first write of a script that settles.
-local function check_settle(amount, charge)
-  if charge > amount then
-    error('the charge ' .. text(charge) .. ' exceeds the reserved amount ' .. text(amount))
+-- Charges a part of a reservation and releases the rest and the slots, in one entry. It may fail,
+-- so it is the first write of its script.
+local function settle(entry)
+  if entry.charge > entry.amount then
+    error('the charge ' .. text(entry.charge) .. ' exceeds the reserved amount '
+      .. text(entry.amount))
   end
   local reserved = tonumber(read_wallet().reserved)
-  if reserved < amount then
-    error('the wallet has ' .. text(reserved) .. ' micros reserved, the job needs ' .. text(amount))
+  if reserved < entry.amount then
+    error('the wallet has ' .. text(reserved) .. ' micros reserved, the job needs '
+      .. text(entry.amount))
   end
-end
-
--- Charges a part of a reservation and releases the rest and the slots, in one entry.
-local function settle(entry)
   entry.type = entry.type or 'settle'
   entry.id = entry.job .. ':' .. entry.type
   return append(entry, {

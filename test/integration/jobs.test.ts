@@ -310,6 +310,26 @@ describe('the end of a job', () => {
     expect(await store.openJobs(tenant)).toEqual([])
   })
 
+  it('changes nothing if less is reserved than the job needs, whatever ends it', async () => {
+    const tenant = await fundedTenant()
+    const keys = [moneyKeys(tenant).wallet, jobRedisKeys(tenant, 'job_1').job]
+    const state = () => Promise.all(keys.map(key => redis.hgetall(key)))
+    const failsToEnd = async (end: () => Promise<unknown>) => {
+      const before = await state()
+      await expect(end()).rejects.toThrow('the wallet has 1 micros reserved, the job needs 20000')
+      expect(await state()).toEqual(before)
+    }
+    await accepted(store, tenant, acceptRequest('job_1'))
+    await redis.hset(moneyKeys(tenant).wallet, 'reserved', '1')
+    await failsToEnd(() => store.tally(tenant, whole('job_1')))
+    const finished = (await store.unfinishedRows(tenant, 'job_1'))!
+    await failsToEnd(() => store.fail(tenant, 'job_1', { digest: 'f'.repeat(64), finished }))
+    await redis.hset(moneyKeys(tenant).wallet, 'frozen', 'why')
+    await store.tally(tenant, whole('job_1'))
+    await redis.hdel(moneyKeys(tenant).wallet, 'frozen')
+    await failsToEnd(() => store.end(tenant, 'job_1'))
+  })
+
   it('waits for the inputs of every chunk, even if they win no row', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1'))
