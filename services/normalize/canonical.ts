@@ -131,8 +131,10 @@ export function canonicalEmail (input: string): Canonical {
     if (OTHER_SPACE.test(address)) return invalid('not_an_email')
   }
   const at = address.lastIndexOf('@')
-  const domain = address.slice(at + 1).trim().replace(DOTTED_I, 'i')
-  const local = canonicalLocal(plainLocal(address.slice(0, at).trim()), domain)
+  const name = address.slice(0, at).trim()
+  const host = address.slice(at + 1).trim()
+  const domain = ASCII_ONLY.test(host) ? host : host.replace(DOTTED_I, 'i')
+  const local = canonicalLocal(USUAL_NAME.test(name) ? name : plainLocal(name), domain)
   return local.ok ? joinAddress(local.canonical, domain) : local
 }
 
@@ -159,6 +161,8 @@ const SIGNS_BEFORE = /^[[\p{P}\p{S}\p{Co}]--[\p{ASCII}…]]+\s*/v
 /** What a spreadsheet writes before a text, and links before an address. */
 const MARK_BEFORE = /^(?:'(?!.*'$)|%20)+/
 const CASED_LETTERS = /[\p{Lu}\p{Ll}]/gu
+/** Nothing stands before these, so that most names take no other expression. */
+const USUAL_NAME = /^\w[\w.+-]*$/
 
 /** A local part without what stands before it, with its letters in their usual form. */
 function plainLocal (text: string): string {
