@@ -126,7 +126,9 @@ async function encode (
       `the data key of job ${rowsValue.job} is missing: its rows cannot be sealed`)
   }
   const { schemaId, bytes } = await codec.encodeBare(`${topic}-rows`, emission.rows)
-  const sealed = sealRows(key, buildBinding(topic, rowsValue, schemaId), bytes)
+  const binding = buildBinding(topic, rowsValue, schemaId)
+  const sealed = seal(subkey(key, topic), blockAad(key, binding), bytes)
+  detachBuffer(bytes)
   const envelope = { ...rowsValue, rowsSchema: schemaId, sealed }
   return {
     ...message,
@@ -205,13 +207,6 @@ type RowsBinding = {
 
 /** Version of the layout; it is part of the binding. */
 const VERSION = 1
-
-/** Compresses and seals the Avro bytes of rows under the job's data key; detaches `plain`. */
-function sealRows (dataKey: Buffer, binding: RowsBinding, plain: Buffer): Buffer {
-  const sealed = seal(subkey(dataKey, binding.topic), blockAad(dataKey, binding), plain)
-  detachBuffer(plain)
-  return sealed
-}
 
 /**
  * The Avro bytes of rows, checked but still compressed: `unpackWith` reads them.

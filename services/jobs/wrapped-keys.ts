@@ -82,9 +82,7 @@ export function createJobKeyCopy (clickhouse: Clickhouse, mac: RecordMac) {
 
     /** Deletes the rows of these jobs; ClickHouse deletes their files some seconds later. */
     erase: async (tenant: string, jobs: readonly string[]): Promise<void> => {
-      await deleteRows(clickhouse, {
-        table: 'job_keys', where: () => OF_JOBS, parameters: { tenant, jobs },
-      })
+      await deleteRows(clickhouse, 'job_keys', () => OF_JOBS, { tenant, jobs })
     },
 
     /**
@@ -93,9 +91,7 @@ export function createJobKeyCopy (clickhouse: Clickhouse, mac: RecordMac) {
      */
     keepWrappedBy: async (tenants: readonly string[], id: string): Promise<void> => {
       const prefix = withKeyId(id, Buffer.alloc(0)).toString('hex')
-      await deleteRows(clickhouse, {
-        table: 'job_keys', where: isReplacedIn, parameters: { prefix, tenants },
-      })
+      await deleteRows(clickhouse, 'job_keys', isReplacedIn, { prefix, tenants })
     },
   }
 }

@@ -9,7 +9,7 @@ import { createJobStore } from '../../jobs/store.ts'
 import type { Connections } from '../../runtime/engine/connections.ts'
 import type { DecisionRecord, LetterDecision } from '../../runtime/engine/dead-letters.ts'
 import { readRowCount } from '../../runtime/engine/stage.ts'
-import type { Bus, OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
+import type { OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
 import type { TopicReader } from '../../runtime/kafka/topic-reader.ts'
 import { indexes } from '../../runtime/platform/bitmap.ts'
 import type { Environment } from '../../runtime/platform/command-environment.ts'
@@ -271,8 +271,11 @@ export async function withDeadLetters<T> (
   env: Environment, work: (deps: DeadLetterDeps) => Promise<T>
 ): Promise<T> {
   return await withConnections(env, ['bus', 'read'], async ({ bus, read }) => {
-    const inspect: DeadLetterDeps['inspect'] = (open, inspectWork) =>
-      withInspector({ env, bus, open }, inspectWork)
+    const inspect: DeadLetterDeps['inspect'] = async (open, inspectWork) => {
+      const roots = open ? loadConfig(rootConfig, env) : undefined
+      return await withConnections(env, ['codec', 'state'], ({ codec, state }) =>
+        inspectWork(createInspector({ bus, codec, state, roots })))
+    }
     return await work({
       read,
       send: messages =>
@@ -306,19 +309,8 @@ type Inspector = {
   readonly content: (raw: RawMessage) => Promise<unknown>
 }
 
-type InspectorOptions = { readonly env: Environment, readonly bus: Bus, readonly open: boolean }
-
 const rootConfig = Type.Object(
   pick(commonConfig, [...rootKeys.results, ...rootKeys.partners]))
-
-/** Runs work with an inspector of letters, connected to Redis and the schema registry. */
-async function withInspector<T> (
-  { env, bus, open }: InspectorOptions, work: (inspector: Inspector) => Promise<T>
-): Promise<T> {
-  const roots = open ? loadConfig(rootConfig, env) : undefined
-  return await withConnections(env, ['codec', 'state'], ({ codec, state }) =>
-    work(createInspector({ bus, codec, state, roots })))
-}
 
 type InspectorDeps = Pick<Connections, 'bus' | 'codec' | 'state'> & {
   readonly roots: ReturnType<typeof loadConfig<typeof rootConfig.properties>> | undefined

@@ -8,7 +8,7 @@ import type { MessageMac } from '../crypto/mac.ts'
 import { PartitionCounts } from '../platform/topics.ts'
 import { createVerifiedProducer, type Partitioning, SafeProducer } from './safe-producer.ts'
 import { createTopicReader, type TopicReader } from './topic-reader.ts'
-import { failedAt, storeText } from '../platform/errors.ts'
+import { markFailed, storeText } from '../platform/errors.ts'
 import { batchReads } from '../platform/batch-writes.ts'
 import { createLogThrottle } from '../platform/log.ts'
 import { startRepeating, withTimeout } from '../platform/retry.ts'
@@ -47,7 +47,6 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
   const { metadataMaxAgeMs } = settings
   const partitions = new PartitionCounts({ delayMs: AGES_UNTIL_USE * metadataMaxAgeMs })
   const consumers = createCloseables()
-  const rethrow = failedAt(storeText('KAFKA_BROKERS', `kafka://${options.brokers.join()}`))
   const clientId = `${options.clientId}.last-value`
   const lastValues = new LastValues(
     createTopicReader({ ...options, clientId }, client(options, { clientId })))
@@ -83,7 +82,10 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
     },
     producer: producers.of,
     lastValue: (...of) => lastValues.find(...of),
-    topicNames: () => topicNames(options).catch(rethrow),
+    topicNames: () => topicNames(options).catch((error: unknown) => {
+      markFailed(error, storeText('KAFKA_BROKERS', `kafka://${options.brokers.join()}`))
+      throw error
+    }),
     watchPartitions,
     close: async () => {
       await Promise.all([lastValues.close(), ...watches.map(stop => stop())])

@@ -248,20 +248,15 @@ export async function insertDivided (
  */
 const COLUMN_CODES: ReadonlySet<unknown> = new Set(['8', '10', '16', '47'])
 
-export type Deletion = {
-  readonly table: string
-  /** The condition; gets the name of the table that has the rows. */
-  readonly where: (name: string) => string
-  readonly parameters: Record<string, unknown>
-}
-
 /**
  * Deletes rows, and resolves when all replicas have. A table over the shards of a cluster cannot
  * delete, so the tables on the servers do. Replicated tables reject a condition with a subquery
- * unless nondeterministic ones are allowed: a replica that lacks rows may keep some.
+ * unless nondeterministic ones are allowed: a replica that lacks rows may keep some. `where` gets
+ * the name of the table that has the rows.
  */
 export async function deleteRows (
-  clickhouse: Clickhouse, { table, where, parameters }: Deletion
+  clickhouse: Clickhouse, table: string, where: (name: string) => string,
+  parameters: QueryParameters
 ): Promise<void> {
   const [described] = await clickhouse.rows<{ readonly engine: string }>(SELECT_ENGINE, { table })
   const [, cluster, database, local] = DISTRIBUTED.exec(described?.engine ?? '') ?? []

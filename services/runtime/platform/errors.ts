@@ -154,12 +154,6 @@ export function markFailed (error: unknown, store: string): void {
   if (typeof error === 'object' && error !== null) stores.set(error, store)
 }
 
-/** Handles a rejection of a store: records the store and throws the same error. */
-export const failedAt = (store: string) => (error: unknown): never => {
-  markFailed(error, store)
-  throw error
-}
-
 /** The store that an error or one of its causes comes from, in words, if it was recorded. */
 export function findFailedStore (error: unknown, depth = CAUSES_DEPTH): string | undefined {
   if (!(error instanceof Error) || depth === 0) return undefined

@@ -3,8 +3,8 @@ import {
 } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
-  FatalError, InfrastructureError, isInfrastructure, orIfUnavailable, failedAt, findFailedStore,
-  markFailed, storeText,
+  FatalError, InfrastructureError, isInfrastructure, orIfUnavailable, findFailedStore, markFailed,
+  storeText,
 } from '../../../../services/runtime/platform/errors.ts'
 
 const named = (name: string, message: string, more: object = {}) =>
@@ -99,6 +99,4 @@ it('the store of an error is that recorded for it or for one of its causes', () 
   expect(findFailedStore(new Error('outer', { cause: first }))).toBe('Kafka')
   expect(findFailedStore(new AggregateError([second, first]))).toBe('Kafka')
   expect([findFailedStore(second), findFailedStore('text')]).toEqual([undefined, undefined])
-  expect(() => failedAt('ClickHouse')(second)).toThrow(second)
-  expect(findFailedStore(second)).toBe('ClickHouse')
 })
