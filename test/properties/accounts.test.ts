@@ -336,13 +336,15 @@ describe('a change of an account', () => {
     expect([await shippedAccounts(), await unshipped()]).toEqual([before, []])
   })
 
-  it('stays in the outbox until the topic has acknowledged it', async () => {
-    await createAll()
+  it('stays in the outbox until the topic has acknowledged it, with its keys', async () => {
+    const { orgId } = await createAll()
+    const store = new OrganizationKeyStore(redis)
+    await store.add(orgId, { ...webhookKey, version: 2 })
     const send = async () => { throw new Error('Kafka is away') }
     await expect(ship({ accountsProducer: { send } })).rejects.toThrow('away')
-    expect(await unshipped()).toHaveLength(4)
+    expect([(await unshipped()).length, await store.unshipped(10)]).toEqual([4, [orgId]])
     await ship()
-    expect(await unshipped()).toEqual([])
+    expect([await unshipped(), await store.unshipped(10)]).toEqual([[], []])
   })
 
   it('made while the one before is shipped is shipped as well', async () => {

@@ -1,5 +1,4 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { shipAccounts } from '../../../services/accounts/account-topics.ts'
 import {
   addOrganizationKey, createOrganizationKeys, OrganizationKeyStore,
   createPublicOrganizationKeys, OrganizationErasedError, wrappingKeyId,
@@ -18,14 +17,12 @@ import {
   addVersion, createOrganization, erase, makeJob, processWith, rootsOf,
 } from '../../support/keys/key-processes.ts'
 import {
-  bus, codec, commands, copied, idOf, keyStore, organizations, producer, redis, restore, rotate,
-  sending, ship, stores,
+  bus, codec, copied, idOf, keyStore, organizations, producer, redis, restore, ship, stores,
 } from '../../support/keys/wrapped-keys.ts'
 
 const roots = rootsOf(1)
 const plain = Buffer.alloc(32, 5)
 const binding = ['data-key', 't', 'job_1']
-const { signal } = new AbortController()
 const counted: string[] = []
 const keysOf = (keyClass: 'results' | 'webhooks' = 'results') => createOrganizationKeys({
   store: keyStore,
@@ -35,17 +32,6 @@ const keysOf = (keyClass: 'results' | 'webhooks' = 'results') => createOrganizat
 })
 
 describe('the keys of an organization', () => {
-  it('open nothing of another class or organization', async () => {
-    const id = await createOrganization(roots)
-    const wrapped = await keysOf().wrap(id, plain, binding)
-    expect(wrappingKeyId(wrapped)).toBe('results.1')
-    expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
-    await expect(keysOf('webhooks').unwrap(id, wrapped, binding)).rejects.toThrow(
-      'lacks key "results.1"')
-    const other = await createOrganization(roots)
-    await expect(keysOf().unwrap(other, wrapped, binding)).rejects.toThrow('decryption failed')
-  })
-
   it('are unwrapped by the root key once per process, and each use is counted', async () => {
     const id = await createOrganization(roots)
     const keys = keysOf()
@@ -104,21 +90,6 @@ it('the public keys of an organization ' +
   await expect(keysOf().unwrap(id, wrapped, ['data-key', 't', 'job_2']))
     .rejects.toThrow('decryption failed')
   await expect(keys.wrap('org_new', plain, binding)).rejects.toThrow(InfrastructureError)
-})
-
-it('what cannot be sent stays in the outbox', async () => {
-  const id = newOrganizationId()
-  await commands.create(id)
-  const failing = {
-    ...sending,
-    accountsProducer: {
-      send: async () => { throw new Error('no broker') },
-    }
-  }
-  await expect(shipAccounts({ ...failing, redis }, signal)).rejects.toThrow('no broker')
-  expect(await keyStore.unshipped(10)).toContain(id)
-  await shipAccounts({ ...sending, accountsProducer: producer, redis }, signal)
-  expect(await keyStore.unshipped(10)).toEqual([])
 })
 
 const rootIdsOf = async (orgId: string) =>
@@ -304,14 +275,6 @@ describe('the key of an organization', () => {
     expect(await lackingOf()).toEqual([])
     const report = await rewrapAll(rotation)
     expect(report.replaced.filter(({ organization }) => organization === org)).toEqual([])
-  })
-
-  it('gets a new version in each class', async () => {
-    const id = await createOrganization(roots)
-    expect(await rotate(id)).toBe(2)
-    expect((await keyStore.read(id)).map(key => [key.class, key.version]))
-      .toEqual(KEY_CLASSES.flatMap(name => [[name, 1], [name, 2]]))
-    await ship()
   })
 
   it('is not guessed from bytes that were never wrapped', async () => {
