@@ -31,7 +31,7 @@ export const commands = connectAllKeys(redis, rootKeysIn(ROOT_KEY_SETTINGS))
 
 const read: ReadTopic = async (topic, onMessages) => { await onMessages(bus.messages(topic)) }
 /** What sends keys of organizations to their topic. */
-export const sending = { codec, accountsProducer: producer }
+const sending = { codec, accountsProducer: producer }
 
 /** Ships accounts and new keys of organizations, as ledger does. */
 export const ship = () => shipAccounts({ ...sending, redis }, new AbortController().signal)
