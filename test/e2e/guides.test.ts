@@ -107,12 +107,12 @@ describe('a guide', () => {
   })
 })
 
-/** Samples of the client, each in a scope of its own. */
+/** Samples of the client, each in a scope of its own, which can import nothing. */
 function scriptOf (samples: readonly Pick<Block, 'content'>[]): string {
   return [
     `import { createClient } from '${root}/services/client/client.ts'`,
     'const { BASE: baseUrl, KEY: apiKey } = process.env',
-    ...samples.map(({ content }) => `{\n${content}\n}`),
+    ...samples.map(({ content }) => `{\n${content.replace(/^import .*$/m, '')}\n}`),
   ].join('\n')
 }
 

@@ -100,6 +100,8 @@ export function filled (commands: string, { environment, job }: GuideEnvironment
   const partner = `acme-${randomBytes(4).toString('hex')}`
   return commands.replaceAll('ORG_ID', environment.orgId).replaceAll('JOB_ID', job)
     .replaceAll('--name acme', `--name ${partner}`)
+    // Readers have files of their own, which are odder than the sample.
+    .replaceAll('deploy/sample/phones.csv', 'contacts.csv')
     // No user is here to confirm the price.
     .replaceAll(/^npm run (submit|feed -- send) .*$/gm, '$& --yes')
 }
