@@ -46,9 +46,12 @@ function isOptional ({ type }: Field): boolean {
     ('fields' in type[1] || ('items' in type[1] && type[1].items === 'string'))
 }
 
-function renderDeclaration (schema: RecordSchema): string {
+/** Only services write the topics with rows, and name a service that there is. */
+function renderDeclaration (schema: RecordSchema, hasRows: boolean): string {
+  const typeOf = ({ name, type }: Field) =>
+    hasRows && name === 'service' ? 'ServiceSlug' : toType(type)
   const fields = schema.fields.map(field => `  /** ${field.doc ?? ''} */\n` +
-    `  readonly ${field.name}${isOptional(field) ? '?' : ''}: ${toType(field.type)}`)
+    `  readonly ${field.name}${isOptional(field) ? '?' : ''}: ${typeOf(field)}`)
   return `/** ${schema.doc} */\nexport type ${schema.name} = {\n${fields.join('\n')}\n}\n`
 }
 
@@ -62,7 +65,8 @@ function renderTypes (): string {
     topic: file.replace('.avsc', ''),
     schema: JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as RecordSchema,
   }))
-  const entry = (topic: string, schema: RecordSchema) => `  '${topic}': ${schema.name}`
+  const entry = (topic: string, { name }: RecordSchema) =>
+    `  ${topic.includes('.') ? `'${topic}'` : topic}: ${name}`
   const isRows = (topic: string) => topic.endsWith('-rows')
   const values = schemas.filter(({ topic }) => !isRows(topic))
     .map(({ topic, schema }) => entry(topic, schema))
@@ -70,7 +74,9 @@ function renderTypes (): string {
     .map(({ topic, schema }) => entry(topic.replace('-rows', ''), schema))
   return [
     '// Generated from the .avsc files by `npm run types`; do not edit.\n',
-    ...schemas.map(({ schema }) => renderDeclaration(schema)),
+    "import type { ServiceSlug } from './api/parts.ts'\n",
+    ...schemas.map(({ topic, schema }) =>
+      renderDeclaration(schema, files.includes(`${topic}-rows.avsc`))),
     toMapType('Values', 'The readable value of each topic.', values),
     toMapType('SealedRows', 'What is sealed in the values of each topic that carries rows.', rows),
   ].join('\n')

@@ -1,5 +1,7 @@
 // Generated from the .avsc files by `npm run types`; do not edit.
 
+import type { ServiceSlug } from './api/parts.ts'
+
 /** A privileged action. Its number is its position in the topic, from 1. */
 export type AccessEntry = {
   /** UUID, with :result for a result; an entry that was sent twice has two numbers and one id. */
@@ -191,7 +193,7 @@ export type Completed = {
   /** Job id with its job_ prefix. */
   readonly job: string
   /** Service slug. */
-  readonly service: string
+  readonly service: ServiceSlug
   /** Number of this chunk within the job, from 0. */
   readonly chunk: number
   /** Number of the verification batch plus 2,000 for each earlier attempt; -1 for a block of lookup, -2 for a block that ends unresolvable rows. The seal is bound to it. */
@@ -251,7 +253,7 @@ export type Normalized = {
   /** Job id with its job_ prefix. */
   readonly job: string
   /** Service slug. */
-  readonly service: string
+  readonly service: ServiceSlug
   /** Number of this chunk within the job, from 0. */
   readonly chunk: number
   /** Chunks of the whole job. */
@@ -309,7 +311,7 @@ export type Retry = {
   /** Job id with its job_ prefix. */
   readonly job: string
   /** Service slug. */
-  readonly service: string
+  readonly service: ServiceSlug
   /** Number of this chunk within the job, from 0. */
   readonly chunk: number
   /** Number of this verification batch within the chunk, from 0. */
@@ -359,7 +361,7 @@ export type Submitted = {
   /** Job id with its job_ prefix. */
   readonly job: string
   /** Service slug. */
-  readonly service: string
+  readonly service: ServiceSlug
   /** Number of this chunk within the job, from 0. */
   readonly chunk: number
   /** Chunks of the whole job. */
@@ -417,7 +419,7 @@ export type ToVerify = {
   /** Job id with its job_ prefix. */
   readonly job: string
   /** Service slug. */
-  readonly service: string
+  readonly service: ServiceSlug
   /** Number of this chunk within the job, from 0. */
   readonly chunk: number
   /** Number of this verification batch within the chunk, from 0. */
@@ -511,7 +513,7 @@ export type Snapshot = {
 /** The readable value of each topic. */
 export type Values = {
   'access.log': AccessEntry
-  'accounts': Account
+  accounts: Account
   'contact.lists': ContactListChange
   'feeds.finished': FeedResult
   'feeds.submitted': FeedContact

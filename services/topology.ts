@@ -1,4 +1,4 @@
-import { SERVICE_SLUGS } from '../schemas/api/parts.ts'
+import { SERVICE_SLUGS, type ServiceSlug } from '../schemas/api/parts.ts'
 
 /**
  * The pipeline as data. Each stage writes to topics that later stages read, with three exceptions:
@@ -14,7 +14,7 @@ export const SMALL_LANE_ROWS = 1_000
 
 export const LANES = ['small', 'bulk'] as const
 
-export { SERVICE_SLUGS }
+export { SERVICE_SLUGS, type ServiceSlug }
 
 /**
  * What a root key of its own protects: inputs and results of jobs; webhook addresses and the
@@ -151,7 +151,6 @@ export const topology = {
  */
 type Split = 'none' | 'lane' | 'lane:service' | 'partner'
 export type Lane = typeof LANES[number]
-export type ServiceSlug = typeof SERVICE_SLUGS[number]
 export type TopicName = keyof typeof topology.topics
 export type StageName = keyof typeof topology.stages
 /** The classes of root keys that each process has; operators' commands have all. */

@@ -10,6 +10,8 @@ export const SERVICE_SLUGS = [
   'email-validation',
 ] as const
 
+export type ServiceSlug = typeof SERVICE_SLUGS[number]
+
 /** A service's slug in a request; a text to clients, since services may be added. */
 export const serviceSlug = (description: string) => Type.Unsafe<string>({
   type: 'string', enum: [...SERVICE_SLUGS], description,

@@ -12,7 +12,6 @@ import { eventLoop } from '../runtime/platform/limits.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { chooseLane, listSubscriptions } from '../runtime/platform/topics.ts'
-import type { ServiceSlug } from '../topology.ts'
 import { canonicalEmail, canonicalPhone } from './canonical.ts'
 import { normalizeConfig, type NormalizeConfig } from './config.ts'
 
@@ -78,8 +77,7 @@ const MAX_CHARACTERS_PER_SLOT = 8_192
 async function normalizeRows (
   value: Submitted, inputs: readonly string[], tokenize: Tokenizer
 ): Promise<NormalizedRows & { readonly tokenVersion: string }> {
-  const service = value.service as ServiceSlug
-  const { kind } = SERVICE_DEFINITIONS[service]
+  const { kind } = SERVICE_DEFINITIONS[value.service]
   const canonicalize = kind === 'phone' ? canonicalPhone : canonicalEmail
   // With a country without a numbering plan, only numbers in international format can be parsed.
   const country = isKnownCountry(value.country) ? value.country : undefined
@@ -97,7 +95,7 @@ async function normalizeRows (
     if (result.ok) canonicals[row] = result.canonical
     else reasons[row] = result.reason
   }
-  const scope = { tenant: value.tenant, service, version: value.tokenVersion }
+  const scope = { tenant: value.tenant, service: value.service, version: value.tokenVersion }
   const { version, tokens, rotatedTokens } = tokenize(scope, contactIdentities(kind, canonicals))
   return { inputs, canonicals, reasons, tokens, rotatedTokens, tokenVersion: version }
 }

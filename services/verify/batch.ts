@@ -15,7 +15,6 @@ import type { Clock, Sleep } from '../runtime/platform/retry.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { chooseLane } from '../runtime/platform/topics.ts'
-import type { ServiceSlug } from '../topology.ts'
 import { type Checker, type CheckResult, NO_PROVIDER, type Waiting } from './checker.ts'
 import {
   NO_ANSWER, type ProviderVerdict, type Submissions, type VendorSubmission,
@@ -204,7 +203,7 @@ class BatchCheck implements CheckedBatch {
     const { value, rows: { tokens, rotatedTokens } } = this.#batch
     const { checker, cache } = this.#deps
     const { service, tenant } = value
-    const isOffline = checker.isOffline(service as ServiceSlug, parseTenant(tenant).mode)
+    const isOffline = checker.isOffline(service, parseTenant(tenant).mode)
     if (!isOffline || rotatedTokens != null) return positions
     const { verdicts } = await this.#checkRows(positions)
     const toRecord = this.#recordMaker()
@@ -294,7 +293,7 @@ class BatchCheck implements CheckedBatch {
     }))
     const { service, tenant, options } = value
     return await this.#deps.checker.check(rows, {
-      service: service as ServiceSlug,
+      service,
       mode: parseTenant(tenant).mode,
       ...options && { options },
       tenant,
@@ -362,7 +361,7 @@ export const openIn = (outcomes: BatchOutcomes): readonly number[] =>
 /** The contact at a position. */
 function subjectAt ({ value, rows }: VerificationBatch, position: number): CheckedContact {
   return {
-    service: value.service as ServiceSlug,
+    service: value.service,
     canonical: rows.canonicals[position] ?? '',
     copies: rows.duplicates[position] ?? 0,
   }
@@ -431,7 +430,7 @@ export function batchEmissions (
   const isForHost = (position: number) => waiting.get(position)?.forHost ?? isWaiting
   if (!unsubmitted.every(isForHost)) {
     deps.metrics?.count('verification_batches_retried_total', {
-      service: value.service as ServiceSlug,
+      service: value.service,
     })
   }
   const delays = submitted.map(({ pollMs }) => pollMs)
@@ -441,7 +440,7 @@ export function batchEmissions (
   const retry: Emission<'rows.retry'> = {
     topic: 'rows.retry',
     lane: chooseLane(value.totalRows),
-    service: value.service as ServiceSlug,
+    service: value.service,
     value: { ...envelope, attempt: value.attempt + 1, notBefore, retryDeadline },
     rows: { ...rowsAt(batch.rows, open), waits },
   }

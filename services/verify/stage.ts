@@ -155,7 +155,7 @@ export class VerifyStage implements Stage<'verify'> {
     const lane = chooseLane(value.totalRows)
     await eventLoop.yield(lane, tenant)
     const read = { value, rows: message.rows(), deadlineMs }
-    const takesBatches = checker.takesBatches(service as ServiceSlug, parseTenant(tenant).mode)
+    const takesBatches = checker.takesBatches(service, parseTenant(tenant).mode)
     const batch: VerificationBatch = takesBatches
       ? { ...read, submissions: await submissionsOf?.(read) }
       : read

@@ -368,15 +368,11 @@ export function toTallyBlock (block: Completed): TallyBlock {
 
 /** The job and the chunk of rows, and the position of the chunk within the job. */
 export type ChunkCoordinates = Readonly<Pick<Completed,
-  'tenant' | 'job' | 'chunk' | 'chunks' | 'firstRow' | 'rows' | 'totalRows'>> &
-  { readonly service: ServiceSlug }
+  'tenant' | 'job' | 'service' | 'chunk' | 'chunks' | 'firstRow' | 'rows' | 'totalRows'>>
 
 /** The coordinates in the value of a message with rows. */
-export function toCoordinates (
-  value: Omit<ChunkCoordinates, 'service'> & { readonly service: string }
-): ChunkCoordinates {
-  const { tenant, job, chunk, chunks, firstRow, rows, totalRows } = value
-  const service = value.service as ServiceSlug
+export function toCoordinates (value: ChunkCoordinates): ChunkCoordinates {
+  const { tenant, job, service, chunk, chunks, firstRow, rows, totalRows } = value
   return { tenant, job, service, chunk, chunks, firstRow, rows, totalRows }
 }
 
@@ -403,9 +399,8 @@ export function readMessageRows (
     .map((name) => Number(headers[name] ?? Number.NaN))
   if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0)) return undefined
   const [chunk = 0, chunks = 0, firstRow = 0, chunkRows = 0, totalRows = 0] = numbers
-  const coordinates = toCoordinates({
-    tenant, job, service, chunk, chunks, firstRow, rows: chunkRows, totalRows,
-  })
+  const place = { chunk, chunks, firstRow, rows: chunkRows, totalRows }
+  const coordinates = { tenant, job, service: service as ServiceSlug, ...place }
   return { coordinates, lane: lane as Lane, bitmap: Buffer.from(rows, 'base64') }
 }
 

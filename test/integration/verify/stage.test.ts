@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { Decision, Emission } from '../../../services/runtime/engine/stage.ts'
 import type { Checker, CheckResult } from '../../../services/verify/checker.ts'
+import type { ServiceSlug } from '../../../services/topology.ts'
 import type { VerifyDeps } from '../../../services/verify/stage.ts'
 import { cellsIn } from '../../support/clickhouse/results.ts'
 import { decideAll } from '../../support/decide-all.ts'
@@ -88,7 +89,7 @@ describe('verify', () => {
   it('does not delay a service by the batches of another', async () => {
     const slow = Promise.withResolvers<void>()
     const { stage, batch } = await setUp({ before: { whatsapp: () => slow.promise } })
-    const batchesFor = (service: string) =>
+    const batchesFor = (service: ServiceSlug) =>
       [0, 1, 2].map(row => batch([phone(row)], { service, batch: row }))
     const slowly = stage.decide(batchesFor('whatsapp'), signal)
     expect(await stage.decide(batchesFor('telegram'), signal)).toHaveLength(3)

@@ -24,7 +24,7 @@ const keys = { get: async (tenant: string, job: string) => keysOf.get(`${tenant}
 const messageCodec = createMessageCodec({ codec, keys })
 
 const place = { chunk: 1, chunks: 3, firstRow: 1_000, rows: 10, totalRows: 2_010 }
-const coordinates = { tenant: TENANT, job: JOB, service: 'phone-validation', ...place }
+const coordinates = { tenant: TENANT, job: JOB, service: 'phone-validation', ...place } as const
 const inputs = Array.from({ length: 10 }, (_, row) => `+1212736500${row}`)
 
 const submitted: Emission<'rows.submitted'> = {

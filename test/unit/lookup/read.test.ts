@@ -2,6 +2,7 @@ import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { chooseSample, ChunkLoader, toJobTerms, readChunks } from '../../../services/lookup/read.ts'
+import type { ServiceSlug } from '../../../services/topology.ts'
 import {
   cachedRecord, chunksOf, incoming, JOB, tokenFor, QUOTED_AT_MS,
 } from '../../support/stage-messages.ts'
@@ -157,7 +158,9 @@ const phone = (n: number) => `+1212${String(n).padStart(7, '0')}`
 const list = (rows: number) => Array.from({ length: rows }, (_, n) => phone(n))
 
 /** The digest of the sample of a list, and its contacts. */
-async function sampleOf (canonicals: readonly string[], service = 'phone-validation') {
+async function sampleOf (
+  canonicals: readonly string[], service: ServiceSlug = 'phone-validation'
+) {
   const { chunks } =
     await readAll(chunksOf(canonicals, { service, chunkRows: 64 }), EMPTY_CACHE)
   const sample = await chooseSample(chunks, { lane: 'small' })
