@@ -246,14 +246,14 @@ function createKeyCache (ttl: number = KEY_CACHE_MS): KeyCache {
   return new LRUCache({ max: 5_000, ttl, ttlAutopurge: true })
 }
 
-type Connected = Pick<Connections, 'bus' | 'codec' | 'state'> &
+export type KeyConnections = Pick<Connections, 'bus' | 'codec' | 'state'> &
   { readonly metrics?: RootKeyMetrics }
 type FindClosed = NonNullable<JobKeysOptions['findClosed']>
 
-const caches = new WeakMap<Connected['state'], KeyCache>()
+const caches = new WeakMap<KeyConnections['state'], KeyCache>()
 
 /** The services of one process share a connection, and so the keys that they read over it. */
-export function sharedKeyCache (state: Connected['state']): KeyCache {
+export function sharedKeyCache (state: KeyConnections['state']): KeyCache {
   const cache = caches.get(state) ?? createKeyCache()
   caches.set(state, cache)
   return cache
@@ -265,7 +265,7 @@ export function sharedKeyCache (state: Connected['state']): KeyCache {
  * `findClosed`, if it is given.
  */
 export function connectJobKeys<P extends JobKeyPart> (
-  connected: Connected, config: RootKeySettings<P>,
+  connected: KeyConnections, config: RootKeySettings<P>,
   { part, findClosed }: { readonly part: P, readonly findClosed?: FindClosed | undefined }
 ): JobKeys {
   const { bus, codec, state } = connected
@@ -290,7 +290,7 @@ export function connectJobKeys<P extends JobKeyPart> (
  * them for `ttlMs` to seal rows, and cannot open any.
  */
 export function connectSealingKeys (
-  state: Connected['state'], ttlMs: number
+  state: KeyConnections['state'], ttlMs: number
 ): JobKeys & NewJobKeys {
   const cache = createKeyCache(ttlMs)
   const store = new OrganizationKeyStore(state)

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Completed, SealedRows } from '../../schemas/types.ts'
-import { connectJobKeys, JobKeyLostError, type JobKeys, type JobKeysOptions } from './job-keys.ts'
+import {
+  connectJobKeys, JobKeyLostError, type JobKeys, type JobKeysOptions, type KeyConnections,
+} from './job-keys.ts'
 import {
   type Binding, detachBuffer, openSealed, seal, SealError, subkey, unpack, unpackWith,
 } from '../runtime/crypto/seal.ts'
@@ -12,8 +14,6 @@ import { FatalError, isOutageOrFatal } from '../runtime/platform/errors.ts'
 import { logicalTopic, messageKey, topicName } from '../runtime/platform/topics.ts'
 import type { TopicName } from '../topology.ts'
 import type { RootKeySettings } from '../accounts/connect-organization-keys.ts'
-import type { Connections } from '../runtime/engine/connections.ts'
-import type { RootKeyMetrics } from '../runtime/crypto/root-keys.ts'
 
 /** The fields of all values with rows; `batch` only in some. */
 type RowsValue = {
@@ -46,15 +46,12 @@ export function createMessageCodec (options: MessageCodecOptions): MessageCodec 
   }
 }
 
-type Connected = Pick<Connections, 'bus' | 'codec' | 'state'> &
-  { readonly metrics?: RootKeyMetrics }
-
 /**
  * The message codec of a stage that reads or writes rows. If the key of a running job is lost, its
  * messages are dead-lettered and its rows end without a verdict.
  */
 export function createJobMessageCodec (
-  connected: Connected, config: RootKeySettings<'results'>,
+  connected: KeyConnections, config: RootKeySettings<'results'>,
   findClosed?: JobKeysOptions['findClosed']
 ): MessageCodec {
   const keys = connectJobKeys(connected, config, { part: 'results', findClosed })

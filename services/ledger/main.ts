@@ -248,7 +248,7 @@ async function connect (config: LedgerConfig, context: ServiceContext) {
     ...context,
     ...connections,
     messageCodec,
-    ...createRepositories({ ...connections, messageCodec }),
+    ...createRepositories(connections),
     emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
     tenants: createTenants(state),
     journal: countMovements(createJournalCopy(clickhouse, recordMac), metrics),

@@ -1,17 +1,18 @@
 import type { Redis } from 'ioredis'
 import { logLevel } from 'kafkajs'
-import type { Completed } from '../../schemas/types.ts'
 import { JobKeyLostError } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import { unresolvableBlock } from '../jobs/results/block.ts'
-import { archiveEnded, type EndedJob, type EndedJobDeps } from '../jobs/results/finish-job.ts'
+import {
+  archiveEnded, type EndedJob, type EndedJobDeps, storeBlock, type StoreBlockDeps,
+} from '../jobs/results/finish-job.ts'
 import { blockDigest } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { FAILED_TAKEOVERS_KEY } from '../money/redis-keys.ts'
 import type { Outbox, PendingEntry, Tenants } from '../money/wallet.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
-import type { Emission, Emitter } from '../runtime/engine/stage.ts'
+import type { Emitter } from '../runtime/engine/stage.ts'
 import type { GroupLag } from '../runtime/kafka/admin.ts'
 import { partitionName } from '../runtime/kafka/bus.ts'
 import { createKafka, type KafkaAdmin } from '../runtime/kafka/client.ts'
@@ -26,7 +27,7 @@ import type { Metrics } from '../runtime/platform/metrics.ts'
 import { type Subscription, listSubscriptions } from '../runtime/platform/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
-export type TakeoverDeps = EndedJobDeps & {
+export type TakeoverDeps = EndedJobDeps & StoreBlockDeps & {
   readonly redis: Pick<Redis, 'hgetall' | 'hset' | 'hdel'>
   readonly store: Pick<JobStore,
     'openJobs' | 'read' | 'end' | 'fail' | 'unfinishedRows' | 'waitingRows'>
@@ -34,8 +35,6 @@ export type TakeoverDeps = EndedJobDeps & {
   readonly tenants: Pick<Tenants, 'active'>
   readonly owners: Pick<Owners, 'findOrphans'>
   readonly backlog: ReturnType<typeof createBacklog>
-  /** Seals and stores a block. */
-  readonly storeBlock: (emission: Emission<'rows.completed'>) => Promise<Completed>
   readonly emitter: Pick<Emitter, 'emit'>
   /** Redis time. */
   readonly clock: Clock
@@ -349,7 +348,7 @@ async function failStalled (
 
 /** The digest of the stored block that ends these rows; empty if it cannot be sealed. */
 async function digestOfStored (
-  { storeBlock, log }: TakeoverDeps, job: Job, rows: Buffer
+  deps: TakeoverDeps, job: Job, rows: Buffer
 ): Promise<string> {
   const { tenant, id, service, chunks, preflight: { totalRows } } = job
   const emission = unresolvableBlock({
@@ -361,14 +360,15 @@ async function digestOfStored (
     bitmap: rows,
   }, { atMs: job.createdAtMs, inputs: false })
   try {
-    return blockDigest(await storeBlock(emission))
+    return blockDigest(await storeBlock(deps, emission))
   } catch (error) {
     // Of one organization: ledger goes on without its job, and restores the key when it can.
     if (error instanceof MissingKeyError) {
       throw new InfrastructureError(error.message, { cause: error })
     }
     if (!(error instanceof JobKeyLostError || error instanceof SealError)) throw error
-    log.error({ tenant, job: id, err: error }, 'job ended without results: its data key is lost')
+    deps.log.error(
+      { tenant, job: id, err: error }, 'job ended without results: its data key is lost')
     return ''
   }
 }

@@ -11,7 +11,7 @@ import { readPrices, unitPriceMicros } from '../money/prices.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import type { Decision, EmittedBy, Stage } from '../runtime/engine/stage.ts'
-import { partitionName, type RawMessage } from '../runtime/kafka/bus.ts'
+import { partitionName, type RawMessage, type TopicPartition } from '../runtime/kafka/bus.ts'
 import { fullBitmap } from '../runtime/platform/bitmap.ts'
 import { isOutageOrFatal } from '../runtime/platform/errors.ts'
 import { boundedCache, type SlotRequest } from '../runtime/platform/limits.ts'
@@ -177,8 +177,6 @@ type HeldJob = {
   readonly byChunk: Map<number, ChunkMessage>
   readonly members: Set<ChunkMessage>
 }
-
-type TopicPartition = { readonly topic: string, readonly partition: number }
 
 /**
  * Maximum number of jobs with dead chunks; the oldest are forgotten first. Most of them hold

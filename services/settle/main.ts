@@ -424,9 +424,8 @@ async function startSettle (
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate', 'attempts',
   ])
   const messageCodec = createJobMessageCodec(connected, config)
-  const repositories = createRepositories({ ...connected, messageCodec })
   const stage = () => new SettleStage({
-    ...repositories,
+    ...createRepositories(connected),
     messageCodec,
     codec: connected.codec,
     clock: connected.clock,

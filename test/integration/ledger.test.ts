@@ -41,9 +41,11 @@ async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () 
   })
   expect(accepted.kind).toBe('accepted')
   await lose(jobRedisKeys(tenant, job).dataKey)
-  const repositories = createRepositories({ ...connected, messageCodec })
+  const repositories = createRepositories(connected)
   const takeover = new Takeover({
     ...repositories,
+    messageCodec,
+    codec: connected.codec,
     redis: connected.state,
     clock,
     emitter: createEmitter({ messageCodec, producerOf: bus.producer }),

@@ -4,7 +4,6 @@ import type { Job } from '../../services/jobs/job.ts'
 import { Owners, Takeover, type TakeoverDeps } from '../../services/ledger/takeover.ts'
 import { createOutbox } from '../../services/money/wallet.ts'
 import { TOPOLOGY_GROUPS } from '../../services/runtime/kafka/admin.ts'
-import { storeBlock } from '../../services/jobs/results/finish-job.ts'
 import { redisLike } from './stages.ts'
 import type { MemoryBus } from '../support/kafka/memory-bus.ts'
 import type { ScenarioOutput } from './evidence.ts'
@@ -30,7 +29,8 @@ export function takeoverDeps ({ bus, messageCodec, codec, stores }: Pipeline, re
       // A stage that is killed is replaced, so none makes no progress.
       now: () => 0,
     }),
-    storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
+    messageCodec,
+    codec,
     clock: redisLike,
     log: silent,
   } satisfies Partial<TakeoverDeps>

@@ -10,7 +10,7 @@ import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { chooseLane } from '../../runtime/platform/topics.ts'
 import type { Lane } from '../../topology.ts'
 import type { Job, ManifestEntry } from '../job.ts'
-import { createJobStore, type JobStore } from '../store.ts'
+import { createJobStore, type JobStore, type JobWithManifest } from '../store.ts'
 import {
   type Archive, type ArchivedJob, archiveRow, createArchive,
 } from './archive.ts'
@@ -55,13 +55,10 @@ export async function archiveEnded (
   return remainingSteps(deps, ended)
 }
 
-/** A final record, and the inline results that Redis kept, see `packInlineResults`. */
-type EndRecord = ArchivedJob & { readonly inlineResults?: string | undefined }
-
 /** The final record of an ended job; undefined if it is closed already, or runs again. */
 export async function readEndRecord (
   { store }: { readonly store: Pick<JobStore, 'readWithManifest'> }, { job, manifest }: EndedJob
-): Promise<EndRecord | undefined> {
+): Promise<JobWithManifest | undefined> {
   if (manifest !== undefined) return { job, manifest }
   const record = await store.readWithManifest(job.tenant, job.id)
   // A job that was rebuilt since will end again, with another manifest.
@@ -73,7 +70,7 @@ export async function readEndRecord (
 /** A closed job is readable, and its rows may have been counted by a process that died then. */
 async function hasBlocks (
   { blocks }: EndedJobDeps,
-  { job, manifest, inlineResults = '' }: EndRecord
+  { job, manifest, inlineResults = '' }: JobWithManifest
 ): Promise<boolean> {
   // A job that was failed without its data key has a block without a digest, which is not stored.
   const wanted = manifest.map(({ digest }) => digest).filter(digest => digest !== '')
@@ -131,12 +128,10 @@ export function toSettled (job: Job): Settled {
   }
 }
 
-type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
-  { readonly messageCodec: MessageCodec }
-
 /** The stores of running and ended jobs, for the stages that end jobs. */
-export function createRepositories (connected: Connected) {
-  const { state, clickhouse, recordMac, codec, messageCodec } = connected
+export function createRepositories (
+  { state, clickhouse, recordMac }: Pick<Connections, 'state' | 'clickhouse' | 'recordMac'>
+) {
   const stored = createResultBlocks(clickhouse)
   const archive = createArchive(clickhouse, recordMac)
   const blocks = {
@@ -149,8 +144,6 @@ export function createRepositories (connected: Connected) {
     outbox: createOutbox(state),
     saveBlocksAndRecords: inLanes(createBlocksAndRecords(clickhouse, recordMac), laneOfRow),
     archive: { ...archive, save: inLanes(archive.save, ({ job }: ArchivedJob) => job.lane) },
-    storeBlock: (emission: Emission<'rows.completed'>) =>
-      storeBlock({ messageCodec, codec, blocks }, emission),
   }
 }
 
@@ -168,10 +161,10 @@ function inLanes<T> (
   return items => items.every(item => laneOfItem(item) === 'small') ? shared(items) : insert(items)
 }
 
-type Deps = {
+export type StoreBlockDeps = {
   readonly messageCodec: MessageCodec
   readonly codec: Codec
-  readonly blocks: ResultBlocks
+  readonly blocks: Pick<ResultBlocks, 'insert'>
 }
 
 /**
@@ -179,7 +172,7 @@ type Deps = {
  * block as a consumer of `rows.completed` would read it.
  */
 export async function storeBlock (
-  { messageCodec, codec, blocks }: Deps, emission: Emission<'rows.completed'>
+  { messageCodec, codec, blocks }: StoreBlockDeps, emission: Emission<'rows.completed'>
 ): Promise<Completed> {
   const { value } = await messageCodec.encode(emission)
   if (value === null) throw new TypeError('the encoded block is a tombstone')

@@ -77,13 +77,14 @@ function setUp ({ isOwned = false, waits = false } = {}) {
       },
     },
     backlog: { mayContain: async () => waits },
-    storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
+    messageCodec,
+    codec,
   }
   /** Rows of the job end, in a block of theirs. */
   const count = async (...rows: readonly number[]) => {
     const block = blockEmission({ chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 },
       rows.map(row => [row, live('')]), { inputs: ['', '', '', ''] })
-    await store.tally(TENANT, toTallyBlock(await deps.storeBlock(block)))
+    await store.tally(TENANT, toTallyBlock(await storeBlock(deps, block)))
   }
   /** A job of four rows that is open for so long, of which two have ended before, or all. */
   const openJob = async (
@@ -220,7 +221,7 @@ describe('a takeover', () => {
   ])('retries a stalled job %s, and goes on', async (_, error) => {
     const { run, openJob, archived, logged } = setUp()
     await openJob()
-    await run({ storeBlock: async () => { throw error } })
+    await run({ messageCodec: { ...messageCodec, encode: async () => { throw error } } })
     expect([logged.length, archived, (await store.read(TENANT, JOB))?.ended])
       .toEqual([1, [], false])
   })
@@ -257,9 +258,7 @@ describe('a takeover', () => {
     await openJob()
     const error = new SealError('changed')
     const lacking = createMessageCodec({ codec, keys: { get: async () => { throw error } } })
-    await run({
-      storeBlock: emission => storeBlock({ messageCodec: lacking, codec, blocks }, emission),
-    })
+    await run({ messageCodec: lacking })
     expect([await isClosed(), blocks.stored.length]).toEqual([true, 1])
     expect(logged).toEqual([{ tenant: TENANT, job: JOB, err: error }])
   })
@@ -267,11 +266,11 @@ describe('a takeover', () => {
   it('does not end a job that made progress meanwhile', async () => {
     const { deps, run, openJob, count, archived } = setUp()
     await openJob()
-    const storeBlock: TakeoverDeps['storeBlock'] = async emission => {
+    const insert: TakeoverDeps['blocks']['insert'] = async blocks => {
+      await deps.blocks.insert(blocks)
       await count(1)
-      return await deps.storeBlock(emission)
     }
-    await run({ storeBlock })
+    await run({ blocks: { ...deps.blocks, insert } })
     expect([(await store.read(TENANT, JOB))?.ended, archived]).toEqual([false, []])
   })
 })
@@ -308,7 +307,9 @@ describe('the loop of takeovers', () => {
     const { deps, openJob } = setUp()
     await openJob()
     const lacking = new FatalError('RESULTS_ROOT_KEYS lacks key "7"')
-    const { takeover, fatal } = start({ ...deps, storeBlock: async () => { throw lacking } })
+    const { takeover, fatal } = start({
+      ...deps, messageCodec: { ...messageCodec, encode: async () => { throw lacking } },
+    })
     expect(await fatal).toBe(lacking)
     expect([takeover.ready(), (await store.read(TENANT, JOB))?.ended]).toEqual([false, false])
     await takeover.stop()
