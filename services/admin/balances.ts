@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { formatUsd, MAX_AMOUNT_MICROS, parseMicros, usdToMicros } from '../money/prices.ts'
-import type { Movement, Posting } from '../money/wallet.ts'
+import type { ManualMovement, Posting } from '../money/wallet.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import {
   type AdminCommand, type Context, runTask, type Task, type TaskResult, tenantToChange,
@@ -63,7 +63,7 @@ const topUp = (context: Context): Task => async (deps, options) => {
     throw new UsageError('Pass the amount as either --usd or --micros.')
   }
   const amountMicros = usd === undefined ? parseMicros(micros ?? '') : usdToMicros(usd)
-  const movement = { id: movementId(context, options), amountMicros, reason, note }
+  const movement = { id: chooseId(context, options), amountMicros, reason, note }
   const posting = await deps.wallet.topUp(tenant, movement)
   return await reportPosting(deps, tenant, { ...movement, type: 'topup' }, posting)
 }
@@ -77,7 +77,7 @@ const adjust = (context: Context): Task => async (deps, options) => {
   if (reason === '') {
     throw new UsageError('--reason is empty. Pass a reason for the journal: --reason <text>.')
   }
-  const movement = { id: movementId(context, options), amountMicros, reason, note }
+  const movement = { id: chooseId(context, options), amountMicros, reason, note }
   const posting = await deps.wallet.adjust(tenant, movement)
   return await reportPosting(deps, tenant, { ...movement, type: 'adjust' }, posting)
 }
@@ -85,7 +85,8 @@ const adjust = (context: Context): Task => async (deps, options) => {
 /** Waits until the entry is in the journal topic; the answer has a warning if it is not. */
 async function reportPosting (
   deps: WorkspaceDeps, tenant: string,
-  { type, id, amountMicros }: Movement & { readonly type: 'topup' | 'adjust' }, posting: Posting
+  { type, id, amountMicros }: ManualMovement & { readonly type: 'topup' | 'adjust' },
+  posting: Posting
 ): Promise<TaskResult> {
   if (posting.kind === 'conflict') {
     throw new UsageError(`the id ${id} was already used with an amount other than ` +
@@ -120,7 +121,7 @@ async function reportPosting (
  * that fails afterwards has to be repeated with the same id: with another one, the money would move
  * twice.
  */
-function movementId ({ errors }: Context, { id }: { readonly id?: string | undefined }): string {
+function chooseId ({ errors }: Context, { id }: { readonly id?: string | undefined }): string {
   if (id === '') throw new UsageError('--id is empty. Pass the id of the payment, or no --id.')
   if (id !== undefined) return id
   const newId = randomUUID()

@@ -202,7 +202,7 @@ async function findOldJobs (
     for (const { job: id, sinceMs } of old) {
       if (isOver()) return { jobs, unlisted }
       const job = await guarded(deps, { tenant, job: id }, () => store.read(tenant, id))
-      const owner = job !== undefined && hasAllRows(job)
+      const owner = job !== undefined && isCounted(job)
         ? { id: `job ${tenant} ${id}`, stage: 'settle', lane: job.lane } as const
         : undefined
       jobs.push({ tenant, job: id, sinceMs, owner })
@@ -247,7 +247,7 @@ async function guarded<T> (
 }
 
 /** Whether all rows of a job are counted, so that it ends or has ended. */
-function hasAllRows ({ ended, counts, preflight, chunks }: Job): boolean {
+function isCounted ({ ended, counts, preflight, chunks }: Job): boolean {
   return ended ||
     (counts.finishedRows === preflight.totalRows && counts.inputBlocks === chunks)
 }
@@ -270,7 +270,7 @@ async function completeJob (
   const job = await deps.store.read(tenant, id)
   if (job === undefined || job.closed) return undefined
   // Its last row was counted after this run began, or its stage still closes it.
-  if (hasAllRows(job) && !isOrphan) return undefined
+  if (isCounted(job) && !isOrphan) return undefined
   // Its entry is shipped with the others that are left.
   const ended = job.ended ? { job, entry: undefined } : await endComplete(deps, job)
   const idleMs = await measureIdleTime(deps, job, sinceMs)
@@ -303,7 +303,7 @@ async function measureIdleTime (
 async function endComplete (
   { store }: TakeoverDeps, job: Job
 ): Promise<EndedJob | undefined> {
-  if (!hasAllRows(job)) return undefined
+  if (!isCounted(job)) return undefined
   const step = await store.end(job.tenant, job.id)
   if (step.kind === 'skip' || !step.ended) return undefined
   return { job: step.job, entry: step.entry }

@@ -83,7 +83,7 @@ async function quoteAndAccept (
   const nothing: Decision<'lookup'> = { completes: unit.members, emits: [] }
   const head = firstEnvelope(unit)
   const policy = await deps.policy(head.tenant)
-  if (await isEnded(head, deps, policy.isErased === true)) return nothing
+  if (await refuseIfLate(head, deps, policy.isErased === true)) return nothing
   const terms = toJobTerms(head, policy.freshnessMs, deps.batchRows)
   const { chunks, counts } = await readChunks(unit.messages, {
     terms, loader: deps.loader, lists: deps.lists,
@@ -105,10 +105,10 @@ async function quoteAndAccept (
 }
 
 /**
- * Whether the job is refused or closed. False before `acceptBy`: then `accept` decides. Later a job
- * that is not accepted is refused here, and at any time one of an erased organization.
+ * Refuses a job that is not accepted after `acceptBy`, and at any time one of an erased
+ * organization. Returns whether the job is refused or closed; before `acceptBy`, `accept` decides.
  */
-async function isEnded (
+async function refuseIfLate (
   head: Normalized, { store, clock }: LookupDeps, isErased: boolean
 ): Promise<boolean> {
   if (clock.now() <= head.acceptBy && !isErased) return false

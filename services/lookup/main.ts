@@ -144,8 +144,8 @@ async function decideExpired (
   const stored = await deps.store.outcome(tenant, job)
   const outcome = stored.kind === 'open' ? await deps.store.refuse(tenant, job, 'expired') : stored
   if (outcome.kind === 'open') return undefined
-  const isEnded = outcome.kind === 'refused' || outcome.job.announced || outcome.job.closed
-  if (isEnded) return { completes: unit.members, emits: [] }
+  const isDecided = outcome.kind === 'refused' || outcome.job.announced || outcome.job.closed
+  if (isDecided) return { completes: unit.members, emits: [] }
   const isLost = hasAllChunks || idlePolls >= deps.lostAfterIdlePolls
   return isLost ? await failJob(unit, deps) : undefined
 }

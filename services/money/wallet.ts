@@ -17,7 +17,7 @@ export const GUARD_LUA = new URL('./recovery-guard.lua', import.meta.url)
 /** The movements of money, shared by every script that makes any. */
 export const WALLET_LUA = new URL('./wallet.lua', import.meta.url)
 
-export type Movement = {
+export type ManualMovement = {
   /** Idempotency key, valid for ever: the same id posts nothing again. */
   readonly id: string
   readonly amountMicros: number
@@ -65,7 +65,7 @@ export function createWallet (redis: RedisClient) {
   })
   const markActive = createMarkActive(redis)
   const post = async (
-    type: 'topup' | 'adjust', tenant: string, movement: Movement
+    type: 'topup' | 'adjust', tenant: string, movement: ManualMovement
   ): Promise<Posting> => {
     // Before the script: `ledger` ships only the outboxes of active tenants.
     await markActive(tenant)
@@ -77,17 +77,17 @@ export function createWallet (redis: RedisClient) {
   }
   return {
     /** Adds money, at least 1 micro. */
-    topUp: (tenant: string, movement: Movement) => post('topup', tenant, movement),
+    topUp: (tenant: string, movement: ManualMovement) => post('topup', tenant, movement),
 
     /** Corrects a balance by a signed amount, never 0. */
-    adjust: (tenant: string, movement: Movement) => post('adjust', tenant, movement),
+    adjust: (tenant: string, movement: ManualMovement) => post('adjust', tenant, movement),
 
     /**
      * Whether the journal topic has a movement: until then a Redis that loses its files loses it,
      * and another movement gets its number.
      */
     isShipped: async (
-      tenant: string, type: 'topup' | 'adjust', { id }: Pick<Movement, 'id'>
+      tenant: string, type: 'topup' | 'adjust', { id }: Pick<ManualMovement, 'id'>
     ): Promise<boolean> => {
       const { wallet, posted } = moneyKeys(tenant)
       const [seq] = (await redis.hget(posted, `${type}:${id}`))?.split(':') ?? []

@@ -187,7 +187,7 @@ async function openChunks (
     cellsByOriginal: new Map(),
   }
   const jobWide = await openJobWide(deps, reading)
-  return readChunks(deps, { ...reading, jobWide }, batches)
+  return openBatches(deps, { ...reading, jobWide }, batches)
 }
 
 /** The key of a job that has ended and is not closed yet may be lost as well. */
@@ -221,7 +221,7 @@ async function openJobWide (
   return await openEntries({ codec }, reading, { entries: plan.jobWide, stored })
 }
 
-async function * readChunks (
+async function * openBatches (
   deps: ReadingDeps, reading: Reading, batches: AsyncIterable<ChunkBatch>
 ): AsyncIterable<ReadChunk> {
   for await (const [plans, blocks] of batches) {
