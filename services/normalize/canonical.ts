@@ -68,8 +68,9 @@ const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u
  * as it makes a text look like another one. Before it also a byte order mark read as Latin-1.
  */
 const AROUND_CHARACTERS = String.raw`[\s\u00ad\u200b-\u200f\u202a-\u202c\u2060\ufeff]`
-const AROUND = new RegExp(
-  `^(?:ï»¿|${AROUND_CHARACTERS})+|(?<!${AROUND_CHARACTERS})${AROUND_CHARACTERS}+$`, 'g')
+const BYTE_ORDER_MARK = 'ï»¿'
+const AROUND = new RegExp(`^(?:${BYTE_ORDER_MARK}|${AROUND_CHARACTERS})+|` +
+  `(?<!${AROUND_CHARACTERS})${AROUND_CHARACTERS}+$`, 'g')
 const OTHER_SPACE = /[\p{Z}--[ ]]/v
 /** RFC 6068; its header fields follow a question mark. Some write the slashes of a web address. */
 const MAILTO = /^mailto:(?:\/\/)?([^?]*)/i
@@ -94,12 +95,14 @@ const DOT_ATOM = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
  */
 const DOMAIN_NAME = new RegExp('^(?:[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?\\.)+' +
   '(?!\\d+$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$')
+/** What some scripts need between letters (RFC 5892, 2.6 and appendix A), and the zero of Han. */
+const SIGNS_OF_SCRIPTS = String.raw`\u00b7\u0375\u05f3\u05f4\u0f0b\u3007\u30fb`
 /**
- * Names have dots, hyphens and what some scripts need between letters (RFC 5892, 2.6 and appendix
- * A). What the WHATWG function does to other signs of a URL is no reading of a name.
+ * Names have dots, hyphens and the signs of scripts, of which one has a narrow form. What the WHATWG
+ * function does to other signs of a URL is no reading of a name.
  */
-const SIGN_IN_NAME =
-  /[[\p{P}\p{Sm}\p{Sk}\p{ASCII}]--[\w.\-\u3002\uff61\u00b7\u05f3\u05f4\u30fb]]/v
+const SIGN_IN_NAME = new RegExp(String.raw`[[\p{P}\p{Sm}\p{Sk}\p{ASCII}]` +
+  String.raw`--[\w.\-\u3002\uff61\uff65${SIGNS_OF_SCRIPTS}]]`, 'v')
 /** Unicode maps some of these to letters or digits: `firm¹.de` is not `firm1.de`. */
 const MAPPED_SIGN = /[\p{No}\p{So}\p{Sc}ªº]/gu
 /** RFC 5891, 4.2.3.1. */
@@ -126,15 +129,17 @@ export function canonicalEmail (input: string): Canonical {
   if (inputReason !== undefined) return invalid(inputReason)
   const address = NEEDS_GRAMMAR.test(text) ? bareAddress(text) : text
   if (address?.includes('@') !== true) return invalid('not_an_email')
-  if (!ASCII_ONLY.test(address)) {
-    if (INVISIBLE.test(address)) return invalid('hidden_character')
-    if (OTHER_SPACE.test(address)) return invalid('not_an_email')
-  }
   const at = address.lastIndexOf('@')
   const name = address.slice(0, at).trim()
+  const plainName = USUAL_NAME.test(name) ? name : plainLocal(name)
   const host = address.slice(at + 1).trim()
+  const plainAddress = `${plainName}@${host}`
+  if (!ASCII_ONLY.test(plainAddress)) {
+    if (INVISIBLE.test(plainAddress)) return invalid('hidden_character')
+    if (OTHER_SPACE.test(plainAddress)) return invalid('not_an_email')
+  }
   const domain = ASCII_ONLY.test(host) ? host : host.replace(DOTTED_I, 'i')
-  const local = canonicalLocal(USUAL_NAME.test(name) ? name : plainLocal(name), domain)
+  const local = canonicalLocal(plainName, domain)
   return local.ok ? joinAddress(local.canonical, domain) : local
 }
 
@@ -156,17 +161,25 @@ function inAscii (text: string): string {
 
 /** A capital of Turkish: UTS 46 makes of it what nobody can register. */
 const DOTTED_I = /\u0130|i\u0307/gi
-/** Bullets, icons and halves of quotes before an address; an ellipsis stands for a part of it. */
-const SIGNS_BEFORE = /^[[\p{P}\p{S}\p{Co}]--[\p{ASCII}…]]+\s*/v
-/** What a spreadsheet writes before a text, and links before an address. */
-const MARK_BEFORE = /^(?:'(?!.*'$)|%20)+/
-const CASED_LETTERS = /[\p{Lu}\p{Ll}]/gu
+/**
+ * What stands before an address: quotes, bullets, arrows and icons; `%20` of a link; the apostrophe
+ * that a spreadsheet writes before a text. An ellipsis stands for a part of the address.
+ */
+const MARK_BEFORE = String.raw`[[\p{P}\p{Co}\u00b4\u2190-\u21ff\u25a0-\u27bf\u2b00-\u2bff` +
+  String.raw`\u{1f300}-\u{1faff}]--[\p{ASCII}…]]\ufe0f?|${BYTE_ORDER_MARK}|\s|%20`
+const BEFORE = new RegExp(`^(?!.*'$)(?:${MARK_BEFORE}|')+|^(?:${MARK_BEFORE})+`, 'v')
+/** Styles and ligatures are the plain letters; one ligature of Armenian is a letter of its own. */
+const CASED_LETTERS = /[[\p{Lu}\p{Ll}]--[\u0587]]/gv
 /** Nothing stands before these, so that most names take no other expression. */
 const USUAL_NAME = /^\w[\w.+-]*$/
 
-/** A local part without what stands before it, with its letters in their usual form. */
+/**
+ * A local part without what stands before it, with its letters in their usual form. In quotes it is
+ * what it is; and an icon may be a name.
+ */
 function plainLocal (text: string): string {
-  const local = text.replace(SIGNS_BEFORE, '').replace(MARK_BEFORE, '').replace(/%2b/gi, '+')
+  if (text.startsWith('"')) return text.normalize('NFC')
+  const local = (text.replace(BEFORE, '') || text).replace(/%2b/gi, '+')
   if (ASCII_ONLY.test(local)) return local
   const usual = local.normalize('NFC').replace(CASED_LETTERS, letter => letter.normalize('NFKC'))
   const undotted = usual.replace(DOTTED_I, letter => letter[0] === 'i' ? 'i' : 'I')
@@ -233,7 +246,8 @@ function inBrackets (plain: string): string | undefined {
  * What is no name beyond ASCII, in quotes neither: punctuation, private and unassigned characters
  * (RFC 8264, 4.2.3). Pictures are.
  */
-const SIGN_WITHIN = /[[^\p{L}\p{M}\p{Nd}\p{So}]--\p{ASCII}]/v
+const SIGN_WITHIN =
+  new RegExp(String.raw`[[^\p{L}\p{M}\p{Nd}\p{So}]--[\p{ASCII}${SIGNS_OF_SCRIPTS}]]`, 'v')
 
 /** Parses a quoted local part by the full RFC 5322 grammar, without its obsolete syntax. */
 function canonicalLocal (local: string, domain: string): Canonical {
