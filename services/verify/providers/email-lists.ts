@@ -30,6 +30,7 @@ const PERMANENT = {
 } as const satisfies Record<ListName, readonly string[]>
 
 const SHARED: ReadonlySet<string> = new Set(SHARED_DOMAINS)
+const ORGANIZATIONS: ReadonlySet<string> = new Set(ORGANIZATION_DOMAINS)
 
 const LETTERS_WITHOUT_MARK = {
   ß: 'ss', æ: 'ae', ø: 'o', œ: 'oe', ł: 'l', đ: 'd', ı: 'i', þ: 'th',
@@ -70,8 +71,12 @@ export class EmailLists {
   lookUp (domain: string): DomainListing {
     const { disposable, allowed, free } = this.#entries
     const listing = (isDisposable: boolean, isAllowed: boolean) =>
-      // Lists of free providers name disposable domains as well.
-      ({ disposable: isDisposable, allowed: isAllowed, free: !isDisposable && free.has(domain) })
+      ({
+        disposable: isDisposable,
+        allowed: isAllowed,
+        // Lists of free providers name disposable domains and organizations as well.
+        free: !isDisposable && free.has(domain) && !ORGANIZATIONS.has(domain),
+      })
     // What a name server answers may be longer.
     if (domain.length > MAX_DOMAIN_LENGTH) return listing(false, false)
     const registered = registeredDomain(domain)
@@ -109,15 +114,13 @@ function registeredDomain (domain: string): string {
   return getDomain(domain, { allowPrivateDomains: true }) ?? domain
 }
 
-const isMailService = (domain: string) => !ORGANIZATION_DOMAINS.includes(domain)
-
 /**
  * The entries of this release. Disposable domains are the union of two kept lists: one by
  * submissions, one that observes the services.
  */
 export const builtInEntries: ListEntries = {
   disposable: new Set([...disposableEmailBlocklistSet(), ...Object.keys(fakeFilter.domains)]),
-  free: new Set([...freeEmailDomains, ...PERMANENT.free].filter(isMailService)),
+  free: new Set([...freeEmailDomains, ...PERMANENT.free]),
   allowed: new Set(PERMANENT.allowed),
   roles: new Set(Object.values(ROLE_WORDS).flat().map(foldWord)),
 }
