@@ -1,6 +1,6 @@
 import {
-  CHOOSY, CLIENT, compilePhrases, ELSE, FORM, FULL, LATER, LISTED, MISSING, NO_MAIL, NO_MAILBOX,
-  normalizeText, NOT_STORAGE, OTHER_THING, POLICY, QUOTA, RATE, REFUSED, SENDER, SPAM, SYSTEM,
+  CHOOSY, CLIENT, compilePhrases, ELSE, FORM, FULL, LATER, LIMIT, LISTED, MISSING, NO_MAIL,
+  NO_MAILBOX, NO_ROOM, normalizeText, NOT_STORAGE, OTHER_THING, POLICY, QUOTA, RATE, REFUSED, SENDER, SPAM, SYSTEM,
   TEMPORARY,
 } from './reply-words.ts'
 import { readDomain } from '../../mail/owners.ts'
@@ -271,7 +271,8 @@ type ReplyRule = {
 }
 
 /** Quotas of senders and sizes of messages say nothing about a mailbox. */
-const NOT_FULL = [...NOT_STORAGE, ...SENDER, ...SPAM]
+const OTHER_LIMIT = [...NOT_STORAGE, ...SENDER, ...SPAM]
+const NOT_FULL = [...LIMIT, ...OTHER_LIMIT]
 const ABOUT_US = [...SENDER, ...CLIENT]
 
 /**
@@ -295,6 +296,8 @@ const REPLY_RULES: readonly ReplyRule[] = [
   // 2. GoDaddy: IB and a number is about us, also IB607 behind 5.1.1. Gmail: 5.4.5 is our limit.
   { means: 'blocked', codes: ['5xx'], words: ['(ib1*|ib2*|ib4*|ib5*|ib6*|ib7*|ib9*)'] },
   { means: 'blocked', codes: ['5xx'], enhanced: ['4.5'] },
+  { means: 'full', words: NO_ROOM, without: OTHER_LIMIT },
+  // RFC 3463, 3.6: too many recipients.
   { means: 'limited', codes: ['4xx', '5xx'], enhanced: ['5.3'] },
   { means: 'full', enhanced: ['2.2'], without: NOT_FULL },
   { means: 'full', words: FULL, without: NOT_FULL },

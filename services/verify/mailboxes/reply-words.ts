@@ -79,56 +79,68 @@ type Language = {
   /** What is said of a mailbox that does not exist or is closed; `before` right before its name. */
   readonly gone: string
   readonly before?: string
+  /** What is said of a mailbox without room, and of anything beyond its limit. */
   readonly full: string
+  readonly exceeded?: string
+  /** What has a limit that only mailboxes have. */
+  readonly room?: string
 }
 
 /** How servers speak of a mailbox in languages other than English, without accents. */
 const LANGUAGES: Readonly<Record<string, Language>> = {
   German: {
     mailbox: 'benutzer*|empfanger*|empfaenger*|postfach*|adresse|emailadresse|konto|nutzer*|' +
-      'teilnehmer*|mailkonto|emailkonto|mailbox|quota|speicher*',
+      'teilnehmer*|mailkonto|emailkonto|mailbox',
     gone: 'unbekannt*|nicht bekannt|existiert nicht|existiert hier nicht|nicht gefunden|nicht ' +
       'vorhanden|nicht registriert|ungultig*|ungueltig*|deaktiviert|inaktiv|gesperrt|geloscht|' +
       'geloescht|geschlossen|gibt es nicht|existiert nicht mehr',
     before: 'unbekannt*|ungultig*|ungueltig*|kein|keine|kein solcher|keine solche|kein solches',
-    full: 'zuviele|zu viele (mails|nachrichten)|voll|uberfullt|ueberfuellt|uberschritten|' +
-      'ueberschritten|erschopft|erschoepft|belegt',
+    full: 'voll|uberfullt|ueberfuellt',
+    exceeded: 'zuviele|zu viele (mails|nachrichten)|uberschritten|ueberschritten|erschopft|' +
+      'erschoepft|belegt',
+    room: 'quota|kontingent|speicher*',
   },
   French: {
-    mailbox: 'utilisateur*|destinataire*|boite*|adresse*|compte|usager|abonne|messagerie|bal|' +
-      'quota|espace',
+    mailbox: 'utilisateur*|destinataire*|boite*|adresse*|compte|usager|abonne|messagerie|bal',
     gone: 'inconnu*|inexistant*|invalide*|introuvable*|desactive*|ferme|fermee|suspendu*|' +
       'archivee|nexiste|n existe|existe pas|existe plus|inactif|inactive|supprime*|non valide|' +
       'plus valide|pas valide',
     before: 'aucun|aucune|mauvaise',
-    full: 'pleine|plein|saturee|sature|depasse*|atteint|remplie',
+    full: 'pleine|plein|saturee|sature|remplie',
+    exceeded: 'depasse*|atteint',
+    room: 'quota|espace|stockage',
   },
   Spanish: {
-    mailbox: 'usuario*|destinatario*|buzon*|casilla|cuenta|direccion|correo|bandeja|cuota|' +
-      'persona|espacio',
+    mailbox: 'usuario*|destinatario*|buzon*|casilla|cuenta|direccion|correo|bandeja|' +
+      'persona',
     gone: 'desconocid*|inexistente|no existe|no existen|no encontrad*|no se encuentra|no ' +
       'valid*|invalid*|desactivad*|deshabilitad*|inactiv*|cerrad*|suspendid*|no esta ' +
       'registrad*|no registrad*|eliminad*|dado de baja|bloquead*|errone*',
     before: 'no existe|no existe el|no existe la|no existe ese|desconocid*|invalid*|no hay|' +
       'no existe ningun|no se encontro el|no existe esa|no existe dicha|no existe dicho',
-    full: 'lleno|llena|excedid*|superad*|saturad*|agotad*|sin espacio',
+    full: 'lleno|llena|saturad*|sin espacio',
+    exceeded: 'excedid*|superad*|agotad*',
+    room: 'cuota|espacio|almacenamiento',
   },
   Portuguese: {
-    mailbox: 'usuario*|utilizador*|destinatario*|caixa|conta|endereco|correio|cota|quota|espaco|' +
-      'pessoa',
+    mailbox: 'usuario*|utilizador*|destinatario*|caixa|conta|endereco|correio|pessoa',
     gone: 'desconhecid*|inexistente|nao existe|nao existem|nao encontrad*|invalid*|desativad*|' +
       'inativ*|bloquead*|cancelad*|encerrad*|suspens*|nao cadastrad*|nao registrad*|removid*',
     before: 'nao existe|nao existe o|nao existe a|nao existe esse|nao existe essa|desconhecid*|' +
       'invalid*',
-    full: 'cheia|cheio|excedid*|lotada|esgotad*|ultrapassad*',
+    full: 'cheia|cheio|lotada',
+    exceeded: 'excedid*|esgotad*|ultrapassad*',
+    room: 'cota|quota|espaco|armazenamento',
   },
   Italian: {
-    mailbox: 'utente|utenti|destinatario|casella|indirizzo|account|quota|spazio',
+    mailbox: 'utente|utenti|destinatario|casella|indirizzo|account',
     gone: 'sconosciut*|inesistente|non esiste|non esistono|non trovat*|non valid*|disabilitat*|' +
       'disattivat*|disatttivat*|inattiv*|sospes*|chius*|errat*|bloccat*|cancellat*|scadut*|' +
       'non e attiv*',
     before: 'nessun|non esiste|non esiste l|non esiste il|non esiste la',
-    full: 'pien*|esaurit*|superat*',
+    full: 'pien*',
+    exceeded: 'esaurit*|superat*',
+    room: 'quota|spazio',
   },
   Polish: {
     mailbox: 'uzytkownik*|skrzynk*|konto|konta|adres|adresat*|odbiorc*',
@@ -141,7 +153,9 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     mailbox: 'uzivatel*|pouzivatel*|schranka|schranky|adresat*|adresa|prijemce|prijemca|ucet',
     gone: 'neznam*|neexistuje|nenalezen*|nebyl nalezen|nebyla nalezena|zrusen*|neplatn*|' +
       'deaktivovan*|zablokovan*',
-    full: 'plna|preplnena|prekrocena',
+    full: 'plna|preplnena',
+    exceeded: 'prekrocena',
+    room: 'kapacita|kvota',
   },
   Dutch: {
     mailbox: 'gebruiker|ontvanger|postbus|postvak|adres|emailadres|account|mailbox',
@@ -160,7 +174,9 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
   Finnish: {
     mailbox: 'vastaanottaj*|kayttaj*|tili|tilia|osoite*|sahkoposti*|postilaatikko*',
     gone: 'ei ole|ei loydy|ei loytynyt|tuntematon|tuntemattomia|poistettu|suljettu',
-    full: 'taynna|ylitetty|ylittynyt',
+    full: 'taynna',
+    exceeded: 'ylitetty|ylittynyt',
+    room: 'tallennustila*|levytila*|kiintio',
   },
   Hungarian: {
     mailbox: 'felhasznalo*|cimzett*|postafiok*|fiok|cim',
@@ -170,7 +186,8 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
   Romanian: {
     mailbox: 'utilizator*|destinatar*|contul|cont|adresa|casuta',
     gone: 'nu exista|necunoscut*|inexistent*|invalid*|dezactivat*|nu a fost gasit*',
-    full: 'plina|plin|depasit*',
+    full: 'plina|plin',
+    exceeded: 'depasit*',
   },
   'Serbian and Croatian': {
     mailbox: 'korisnik*|primatelj*|primalac|sanduci*|adresa|racun|nalog',
@@ -178,22 +195,25 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     full: 'pun|puna|prepun*',
   },
   Turkish: {
-    mailbox: 'kullanici*|hesap|hesabi|alici*|adres|adresi|kutusu|kota|kotasi',
+    mailbox: 'kullanici*|hesap|hesabi|alici*|adres|adresi|kutusu',
     gone: 'yok|yoktur|bulunamadi|bulunmuyor|bilinmiyor|bilinmeyen|gecersiz|mevcut degil|' +
       'kapatilmis|devre disi',
     before: 'bilinmeyen|gecersiz|boyle bir',
-    full: 'dolu|doldu|dolmus|asildi|asti',
+    full: 'dolu|doldu|dolmus',
+    exceeded: 'asildi|asti',
+    room: 'kota|kotasi|kapasite*',
   },
   Slavic: {
     mailbox: 'пользовател*|ящик*|адресат*|получател*|адрес|адреса|аккаунт*|абонент*|учетн*|' +
-      'користувач*|скриньк*|одержувач*|отримувач*|обліков*|потребител*|квот*|поща|кутия',
+      'користувач*|скриньк*|одержувач*|отримувач*|обліков*|потребител*|поща|кутия',
     gone: 'не существует|не существуют|не найден*|неизвест*|не зарегистр*|отключен*|заблокир*|' +
       'удален*|неактив*|закрыт*|несуществ*|отсутств*|недействит*|нет|не існує|не знайден*|' +
       'невідом*|не съществува|непознат*|вимкнен*|видален*',
     before: 'нет|нет такого|нет такои|неизвест*|несуществ*|не найден|не найдена|не существует|' +
       'немає|немає такого|невідом*|няма такъв|няма',
-    full: 'переполн*|заполнен*|превыш*|полон|полна|переповнен*|перевищ*|пълна|препълнен*|' +
-      'исчерпан*',
+    full: 'переполн*|заполнен*|полон|полна|переповнен*|пълна|препълнен*',
+    exceeded: 'превыш*|перевищ*|исчерпан*',
+    room: 'квот*|места',
   },
   Greek: {
     mailbox: 'χρηστης|χρηστη|παραληπτης|παραληπτη|λογαριασμος|διευθυνση|γραμματοκιβωτιο',
@@ -204,7 +224,9 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     mailbox: 'nguoi dung|nguoi nhan|dia chi|hop thu|tai khoan|hom thu',
     gone: 'khong ton tai|khong tim thay|khong hop le|bi khoa|đa bi vo hieu',
     before: 'khong co|khong tim thay',
-    full: 'đay|vuot qua',
+    full: 'đay',
+    exceeded: 'vuot qua',
+    room: 'dung luong',
   },
   Indonesian: {
     mailbox: 'pengguna|penerima|alamat|akun|akaun|kotak surat|kotak masuk|peti mel',
@@ -212,6 +234,7 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
       'tidak terdaftar|tidak dijumpai',
     before: 'tidak ada|tidak ditemukan',
     full: 'penuh',
+    room: 'kuota|ruang',
   },
   Hebrew: {
     mailbox: 'המשתמש|משתמש|הנמען|נמען|תיבת|תיבה|התיבה|החשבון|חשבון|הכתובת|כתובת',
@@ -225,22 +248,28 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     full: 'ممتلئ|ممتلئه|ممتلي',
   },
   Chinese: {
-    mailbox: '用户|用戶|使用者|邮箱|郵箱|信箱|收件人|收件者|收信人|帐号|账号|帳號|帐户|账户|帳戶|地址|容量|空间|空間',
+    mailbox: '用户|用戶|使用者|邮箱|郵箱|信箱|收件人|收件者|收信人|帐号|账号|帳號|帐户|账户|帳戶|地址',
     gone: '不存在|未找到|找不到|无效|無效|停用|禁用|锁定|鎖定|冻结|凍結|注销|关闭|關閉|未注册|不正确',
     before: '找不到|无此|查无|查無|没有|沒有|不存在|无效的|無效的|未知',
-    full: '已满|已滿|爆满|爆滿|满了|空间不足|空間不足|容量不足|超过|超過|超出|用完|耗尽',
+    full: '已满|已滿|爆满|爆滿|满了|空间不足|空間不足|空间已不足|容量不足',
+    exceeded: '超过|超過|超出|用完|耗尽',
+    room: '容量|空间|空間',
   },
   Japanese: {
-    mailbox: 'ユーザー|ユーザ|アドレス|宛先|受信者|メールボックス|アカウント|受取人|容量',
+    mailbox: 'ユーザー|ユーザ|アドレス|宛先|受信者|メールボックス|アカウント|受取人',
     gone: '存在しま|存在しない|見つかりま|見つからな|不明|無効|ありません|登録されていま|解約|削除|使われておりま',
     before: '存在しない|無効な|不明な',
-    full: 'いっぱい|一杯|満杯|超過|超え|不足|オーバー',
+    full: 'いっぱい|一杯|満杯',
+    exceeded: '超過|超え|不足|オーバー',
+    room: '容量',
   },
   Korean: {
-    mailbox: '사용자|수신자|수신인|메일함|편지함|계정|주소|받는 사람|용량',
+    mailbox: '사용자|수신자|수신인|메일함|편지함|계정|주소|받는 사람',
     gone: '존재하지|없는|없습니다|찾을 수 없|유효하지|휴면|탈퇴|알 수 없',
     before: '존재하지 않는|없는|알 수 없는|잘못된|유효하지 않은',
-    full: '가득|꽉|초과|부족',
+    full: '가득|꽉',
+    exceeded: '초과|부족',
+    room: '용량|공간',
   },
   Thai: {
     mailbox: 'ผู้ใช้|ผู้รับ|บัญชี|ที่อยู่|กล่องจดหมาย',
@@ -273,8 +302,11 @@ export const CLIENT = [
   '(votre|vos|ihr|ihre|ihrer|ihrem|su ip|su servidor|su dominio|seu|sua|suo|sua|twoj|twoja|vas|' +
     'vase|uw|din|ваш|ваша|ваше|ваши|вашего|вашим|вашу|вашої|vasa|vaseg*|anda|cua ban|' +
     'dumneavoastra|adresiniz*|osoitettasi|osoitteesi|σας|שלך|عنوانك)',
-  'su (direccion|correo|cuenta)', '您的', '你的', '贵方', 'お客様の', 'あなたの', '貴社', '귀하의',
-  '당신의', 'ของคุณ',
+  'su (direccion|correo|cuenta) [de correo] [ha sido|esta|fue|es|no|no es|no esta] (bloquead*|' +
+    'suspendid*|desactivad*|deshabilitad*|inhabilitad*|invalid*|valid*|registrad*|' +
+    'autorizad*|permitid*|eliminad*|cerrad*)',
+  '(您的|你的|贵方) (邮箱|郵箱|帐号|账号|帐户|账户|帳號|帳戶|地址|域|服务器|伺服器|ip)', 'お客様の', 'あなたの',
+  '貴社', '(귀하의|당신의) (계정|주소|메일 주소|이메일 주소|서버|도메인|ip)', 'ของคุณ',
   '(adresse|direccion|endereco|indirizzo|adres|adresa|адрес*|alamat|dia chi) ip', '域名', 'ip地址',
   'ip位址', 'ipアドレス', 'ip 주소', 'ip주소',
   '(you are|youre|you were) (not|no|neither)', 'only (members|subscribers|registered|local users)',
@@ -409,13 +441,18 @@ export const SYSTEM = [
   '(system|server) (storage|resources|disk|full)', 'transaction failed', 'unreachable',
 ]
 
+/** Of what one sends, or of a mailbox. */
+export const LIMIT = [
+  '(maximal*|limite|лимит*|ліміт*|limiti)', '上限', '大小', 'サイズ', '크기', '제한',
+]
+
 /** Quotas of what we send, and sizes of a message: not the quota of the mailbox. */
 export const NOT_STORAGE = [
-  '(anzahl|zahl|maximal*|empfangerlimit|empfaengerlimit|sendelimit|nachrichtengr*|nombre|' +
-    'numero|limite|liczb*|количеств*|лимит*|кількіст*|ліміт*|sayisi|limiti|pocet|cislo|' +
+  '(anzahl|zahl|empfangerlimit|empfaengerlimit|sendelimit|nachrichtengr*|nombre|' +
+    'numero|liczb*|количеств*|кількіст*|sayisi|pocet|cislo|' +
     'αριθμος|jumlah|broj)', 'so nguoi',
-  '数量', '數量', '人数', '人數', '过多', '上限', '数が', '大小', '每日', '頻率', '权限', '權限',
-  '长度', '長度', 'サイズ', '수 초과', '수가', '권한', '크기', '제한',
+  '数量', '數量', '人数', '人數', '过多', '数が', '每日', '頻率', '权限', '權限',
+  '长度', '長度', '수 초과', '수가', '권한',
   'quota (check failed|lookup|service unavailable)',
   '(ip|client|host|bandwidth|traffic|api|license*|licence*)', 'receiving (limit*|rate|quota)',
   '(connection|bounce|login|send) (limit|quota)', '(number|count|rate) of', '发送', '频率',
@@ -439,9 +476,9 @@ export const NOT_STORAGE = [
 /** The mailbox has no room. */
 export const FULL = [
   '{holder} ~ {size} ~ {used}', '{holder} ~ {used} ~ {size}', '{size} ~ {used} ~ {holder}',
-  '{used} ~ {size} ~ {holder}', '{holder} ~ (full|overfull|overquota|overfilled)',
+  '{used} ~ {size} ~ {holder}',
   '{holder} [{be}|has] [{now}|become|grown|too|almost] ({used}|filled|overfilled)',
-  '(full|overfull) {holder}', '(mailboxfull|mailbox size)',
+  '(mailboxfull|mailbox size)',
   '(mailbox|storage|inbox|space|disk) limit [{be}] ({used}|hit)', '(no|enough) room .. {holder}',
   '{holder} ~ {dont} (hold|store|take) [any] more',
   '(mailbox|inbox|account) ~ (exceeded|over|reached|at) ~ (limit|size|maximum|its limit)',
@@ -449,7 +486,20 @@ export const FULL = [
   '(no|enough|sufficient) [free|disk|storage|more] {size} (in|for|on|left) ~ {holder}',
   '{holder} ~ too (much|many) ~ (data|messages|mails|emails|stored|mail)', 'too much mail data',
   '{holder} [is] at (capacity|quota)', 'mail file ~ exceed*',
-  ...sayIn(({ mailbox, full }) => [`(${mailbox}) ~ (${full})`]),
+  ...sayIn(({ mailbox, exceeded }) =>
+    exceeded === undefined ? [] : [`(${mailbox}) ~ (${exceeded})`]),
+]
+
+/** The mailbox has no room: no limit of what is sent is meant, even if one is named. */
+export const NO_ROOM = [
+  '{holder} ~ (full|overfull|overquota|overfilled)', '(full|overfull) {holder}',
+  '(邮箱|郵箱|信箱|空间|空間) (满|滿)',
+  ...sayIn(({ mailbox, full, exceeded = full, room }) => [
+    `(${mailbox}) ~ (${full})`,
+    ...room === undefined
+      ? []
+      : [`(${room}) ~ (${full}|${exceeded})`, `(${exceeded}) ~ (${room})`],
+  ]),
 ]
 
 /** A quota, without saying whose. */
@@ -587,13 +637,13 @@ export const CHOOSY = [
   'for (outside|external|internet) [use|mail|email|senders]', '(allow|allowed|safe|white) list',
   'allowed recipient*', 'closed for posting',
   // Mail from outside.
-  '(extern*|ausserhalb|exterieur*|estern*|zewnetrzn*|вне|внешн*|зовнішн*|ulkois*|ulkopuol*|luar)',
+  '(extern*|ausserhalb|exterieur*|estern*|zewnetrzn*|извне|внешн*|зовнішн*|ulkois*|ulkopuol*|luar)',
   '(dis kaynak*|ben ngoai)', '外部', '外域', '陌生',
   // Rights of who asks.
   '(berechtig*|zugriff*|erlaubt|droit*|autoris*|autoriz*|permis*|acces|acceso|accesso|' +
     'uprawnien|dostep*|прав|доступ*|разреш*|авторизац*|yetki*|izin*|izni*|erisim|oikeut*|' +
     'sallit*|listalla|quyen|إذن|הרשאה|אישור|ברשימת)', 'белом списк*',
-  '권한', '인증', '보낼 수', '받을 수', '릴레이', '권리', '権限', '許可', '中継', 'アクセス権', '認証', '設定',
+  '권한', '인증', '에게 [메시지를|메일을] 보낼 수', '릴레이', '권리', '権限', '許可', '中継', 'アクセス権', '認証',
   '权限', '权 限', '认证', 'สิทธิ์',
   '(accept|accepts|accepting|receive|receives|receiving) [only|any] {message} (from|with|that|of)',
   '(accept|accepts|accepting|want|wish*) [to receive|any] (bounces|bounce|external|outside|' +
