@@ -92,9 +92,17 @@ const mx = (...hosts: string[]): Zone =>
 /** Most domains are named like the one host they have. */
 const own = Object.fromEntries(Object.keys(SERVERS).map((host) => [host.slice(3), mx(host)]))
 
+/** Six exchanges, each with four addresses at which no server listens. */
+const DEAD: Readonly<Record<string, Zone>> = Object.fromEntries(
+  [1, 2, 3, 4, 5, 6].map((host) => [`mx${host}.dead.org`, {
+    a: [1, 2, 3, 4].map((address) => `93.184.210.${10 * host + address}`),
+  }]))
+
 /** Mail domains; the addresses of the hosts come with the servers. */
 const MAIL_ZONES: Readonly<Record<string, Zone>> = {
   ...own,
+  ...DEAD,
+  'dead.org': mx(...Object.keys(DEAD)),
   'second.org': mx('mx.closed.org', 'mx.mail.org'),
   'second-busy.org': mx('mx.busy.org', 'mx.mail.org'),
   'second-never.org': mx('mx.blocks.org', 'mx.anyone.org'),
@@ -206,6 +214,7 @@ const MAILBOXES_TABLE: readonly Situation[] = [
   // The test with a made-up name is repeated, and counts as inconclusive in the end.
   ['jane@grey-made-up.org', 'valid deliverable 70 later', 'mx_found'],
   ['jane@closed.org', 'unknown mail_server_unreachable 0 later', 'mx_found'],
+  ['jane@dead.org', 'unknown mail_server_unreachable 0 later', 'mx_found'],
   ['jane@mx.closed.org', 'risky no_mx_record 60 later', '-mx_found'],
   ['jane@silent.org', 'unknown no_answer 0 later', 'mx_found'],
   ['jane@slow-rcpt.org', 'unknown no_answer 0 later', 'mx_found'],

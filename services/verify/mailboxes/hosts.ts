@@ -32,7 +32,7 @@ type MailboxRequest = {
 }
 
 const LATE = { mailbox: 'late', retry: true } as const satisfies Probed
-/** A row that many sessions gave back waits for the next check of its batch. */
+/** A row that sessions gave back so often, to be asked at the same place, waits for the next check. */
 const MAX_ROUNDS = 20
 const CONTROL = /\p{Cc}/u
 /** Answers that nobody waited for are kept for the next question. */
@@ -144,7 +144,7 @@ export class MailHosts {
   async place (row: MailboxRow): Promise<void> {
     row.isBegun = false
     row.rounds += 1
-    if (row.rounds > MAX_ROUNDS || this.isStopped) return row.settle(LATE)
+    if (row.rounds > MAX_ROUNDS + row.at || this.isStopped) return row.settle(LATE)
     for (; row.at < row.places.length; row.at++) {
       const place = row.places[row.at] as Place
       const route = await this.#findEgress(row, place)

@@ -291,8 +291,8 @@ export type DnsOptions = ResolverOptions & {
   readonly concurrency: number
 }
 
-/** In place of a tenant: queries of the service itself. */
-const OURS = ''
+/** In place of a tenant, whose names have a colon: queries of the service itself. */
+const OURS = 'service'
 /** One tenant has at most this share of the queries under way: name servers may be silent. */
 const SHARE_OF_TENANT = 1 / 2
 /** Nobody waits for an answer any more, so the query is not sent. */
