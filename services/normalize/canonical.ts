@@ -98,8 +98,8 @@ const DOMAIN_NAME = new RegExp('^(?:[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?\\.)+' 
 /** What some scripts need between letters (RFC 5892, 2.6 and appendix A), and the zero of Han. */
 const SIGNS_OF_SCRIPTS = String.raw`\u00b7\u0375\u05f3\u05f4\u0f0b\u3007\u30fb`
 /**
- * Names have dots, hyphens and the signs of scripts, of which one has a narrow form. What the WHATWG
- * function does to other signs of a URL is no reading of a name.
+ * Names have dots, hyphens and the signs of scripts, one of which has a narrow form. What the
+ * WHATWG function does to other signs of a URL is no reading of a name.
  */
 const SIGN_IN_NAME = new RegExp(String.raw`[[\p{P}\p{Sm}\p{Sk}\p{ASCII}]` +
   String.raw`--[\w.\-\u3002\uff61\uff65${SIGNS_OF_SCRIPTS}]]`, 'v')

@@ -1,7 +1,7 @@
 import {
   CHOOSY, CLIENT, compilePhrases, ELSE, FORM, FULL, LATER, LIMIT, LISTED, MISSING, NO_MAIL,
-  NO_MAILBOX, NO_ROOM, normalizeText, NOT_STORAGE, OTHER_THING, POLICY, QUOTA, RATE, REFUSED, SENDER, SPAM, SYSTEM,
-  TEMPORARY,
+  NO_MAILBOX, NO_ROOM, normalizeText, NOT_STORAGE, OTHER_THING, POLICY, QUOTA, RATE, REFUSED,
+  SENDER, SPAM, SYSTEM, TEMPORARY,
 } from './reply-words.ts'
 import { readDomain } from '../../mail/owners.ts'
 
