@@ -32,7 +32,7 @@ type MailboxRequest = {
 }
 
 const LATE = { mailbox: 'late', retry: true } as const satisfies Probed
-/** A row that sessions gave back so often, to be asked at the same place, waits for the next check. */
+/** A row that sessions gave back so often at one place waits for the next check of its batch. */
 const MAX_ROUNDS = 20
 const CONTROL = /\p{Cc}/u
 /** Answers that nobody waited for are kept for the next question. */
