@@ -1,7 +1,7 @@
 import {
   CHOOSY, CLIENT, compilePhrases, ELSE, FORM, FULL, LATER, LIMIT, LISTED, MISSING, NO_MAIL,
-  NO_MAILBOX, NO_ROOM, normalizeText, NOT_STORAGE, OTHER_THING, POLICY, QUOTA, RATE, REFUSED,
-  SENDER, SPAM, SYSTEM, TEMPORARY,
+  NO_MAILBOX, NO_ROOM, normalizeText, NOT_STORAGE, NOT_THERE, OTHER_THING, POLICY, QUOTA, RATE,
+  REFUSED, SENDER, SPAM, SYSTEM, TEMPORARY,
 } from './reply-words.ts'
 import { readDomain } from '../../mail/owners.ts'
 
@@ -366,6 +366,7 @@ const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'blocked', words: [...ABOUT_US, ...LISTED] },
   // QQ: of the sender's domain.
   { means: 'blocked', words: ['(domain|ip|sender) frequency limited'] },
+  { means: 'no_mailbox', words: NOT_THERE, without: [...RATE, ...SPAM, ...LATER, ...ELSE] },
   { means: 'unclear', words: [...RATE, ...CHOOSY] },
   { means: 'blocked', words: SPAM },
   { means: 'no_mail', words: NO_MAIL, without: [...POLICY, ...LATER] },

@@ -577,6 +577,17 @@ export const NO_MAILBOX = [
   ]),
 ]
 
+/** A mailbox is said not to exist, so that nothing beside it is about the rights of who asks. */
+export const NOT_THERE = [
+  '(benutzer*|empfanger*|empfaenger*|postfach*) ~ existiert nicht',
+  '(utilisateur*|destinataire*|boite*|compte) ~ (nexiste|n existe|existe pas|inexistant*)',
+  '(usuario*|destinatario*|buzon*|casilla|cuenta) ~ (no existe|inexistente)',
+  '(usuario*|utilizador*|destinatario*|caixa|conta) ~ (nao existe|inexistente)',
+  '(utente|destinatario|casella|account) ~ (non esiste|inesistente)',
+  '(uzytkownik*|skrzynk*|konto|adresat*|odbiorc*) ~ nie istnieje',
+  '(пользовател*|ящик*|адресат*|получател*) ~ не существует',
+]
+
 /** Common words of a refusal. They count only where nothing says that it is about us. */
 export const REFUSED = [
   '^ [requested] [mail] [action] [not] [taken] mailbox (unavailable|not available|name not)',
