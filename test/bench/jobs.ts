@@ -136,7 +136,7 @@ export type Percentiles = { readonly p50Ms: number, readonly p95Ms: number }
  * Returns the quantile of a share from 0 to 1: a measured value, without interpolation. NaN when
  * there are no values.
  */
-export function quantile (values: readonly number[], share: number): number {
+function quantile (values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN
 }

@@ -3,8 +3,8 @@ import { processesOption, type Processes } from '../../deploy/local/launcher/lay
 
 /** The scenarios that run only on request. */
 const SCENARIOS = [
-  'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'provisional', 'fairness',
-  'recovery', 'small', 'partners', 'soak', 'peers', 'state', 'mailboxes', 'lists', 'workbooks',
+  'growth', 'crowd', 'webhooks', 'email', 'verifications', 'provisional', 'fairness',
+  'recovery', 'small', 'partners', 'soak', 'peers', 'mailboxes', 'lists', 'workbooks',
 ] as const
 
 export type Scenario = typeof SCENARIOS[number]
@@ -87,8 +87,6 @@ function createProgram (): Command {
     .option('--growth', 'fresh jobs of 1, 3, 10, 30 and 100 % of the rows (about 1 min)')
     .option('--crowd', 'ten large jobs at once, and each second a small job of another ' +
       'organization (2 min)')
-    .option('--scaling', 'normalize and verify with one and two instances; POST latency and 503s ' +
-      'while consumer groups are scaled out and in (3 min)')
     .option('--webhooks', 'deliveries per second to a receiver on this machine (1 min)')
     .option('--email', 'half as many e-mail rows through email-domain, MX known (1 min)')
     .option('--lists', 'jobs of an organization with as many entries of contact lists as there ' +
@@ -113,8 +111,6 @@ function createProgram (): Command {
     .option('--soak <minutes>', 'memory of each service under a steady load', positiveNumber)
     .option('--peers', 'one plain Kafka hop with kafkajs and with @platformatic/kafka, and the ' +
       'sealed normalize hop alone (1 min)')
-    .option('--state', 'the most one-row jobs that one state Redis takes, every step of them and ' +
-      'nothing else (1 min)')
     .option('--workbooks', 'the same rows as CSV and as a workbook, in and out (1 min)')
     .option('--all', `all of these; the soak takes ${SOAK_MINUTES} min unless given`)
     .option('--save', 'write JSON and an SVG plot to test/bench/results/, over those before')

@@ -10,10 +10,8 @@ import { measurePartners } from './scenarios/partners.ts'
 import { measurePeers } from './scenarios/peers.ts'
 import { measureProvisional } from './scenarios/provisional.ts'
 import { measureRecovery } from './scenarios/recovery.ts'
-import { measureScaling } from './scenarios/scaling.ts'
 import { measureSmallJobs } from './scenarios/small.ts'
 import { measureSoak } from './scenarios/soak.ts'
-import { measureState } from './scenarios/state.ts'
 import { measureVerifications } from './scenarios/verifications.ts'
 import { measureWebhooks } from './scenarios/webhooks.ts'
 import { measureWorkbooks } from './scenarios/workbooks.ts'
@@ -33,8 +31,7 @@ export type RunOptions =
 /**
  * Measures the core figures, then the selected scenarios. Those that need a configuration or a
  * memory of their own run on separate services: small jobs and the soak start with new processes.
- * The peers run last, because no service consumes the rows that they produce, and the state Redis
- * alone, whose jobs are in no topic.
+ * The peers run last, because no service consumes the rows that they produce.
  */
 export async function runBenchmark (stack: BenchStack, options: RunOptions): Promise<Report> {
   const { rows, bareLoopMs, log, overrides, processes } = options
@@ -80,7 +77,6 @@ function separateScenarios (stack: BenchStack, options: RunOptions, onServices: 
     },
     soak: () => onServices(context => measureSoak(context, options.soakMinutes)),
     peers: () => measurePeers({ env, overrides, ...common }),
-    state: () => measureState(stack, log),
     mailboxes: () => measureMailboxes(stack, { rows: Math.ceil(rows / 2), log, overrides }),
   }
 }
@@ -102,7 +98,6 @@ async function withoutRepeats<T> (
 const sharedScenarios = (context: BenchContext) => ({
   growth: () => measureGrowth(context),
   crowd: () => measureCrowd(context),
-  scaling: () => measureScaling(context),
   webhooks: () => measureWebhooks(context),
   email: () => measureEmail(context),
   verifications: () => measureVerifications(context),
@@ -147,8 +142,6 @@ export type BenchContext = {
   readonly access: ApiAccess
   /** A client of another organization. */
   readonly otherClient: Client
-  /** A client of the first organization that does not retry. */
-  readonly clientWithoutRetries: Client
   readonly services: {
     readonly list: () => readonly Process[]
     /** Resolves when all instances are ready. */

@@ -79,7 +79,6 @@ export async function withServices<T> (
       access,
       client: createClient(access),
       otherClient: createClient({ baseUrl, apiKey: otherKey }),
-      clientWithoutRetries: createClient({ ...access, retries: 0 }),
       services,
       infrastructure,
       scale: setup.scale,

@@ -8,7 +8,7 @@ import {
 } from './mailboxes.ts'
 
 /** The resolver as /etc/resolv.conf can name it: by address alone, so it has the usual port. */
-export const PEER_RESOLVER = { host: '127.77.2.53', port: 53 }
+const PEER_RESOLVER = { host: '127.77.2.53', port: 53 }
 
 /**
  * Settings of check-if-email-exists. Those of its documentation: a timeout of 45 seconds, two
@@ -67,7 +67,7 @@ exec "$1"
 `
 
 /** Its status for each address, asked once, at servers on this port. */
-export async function runPeer (
+async function runPeer (
   program: string, port: number, addresses: readonly string[]
 ): Promise<readonly (readonly [address: string, status: string])[]> {
   const child = spawn('unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', ENTER,

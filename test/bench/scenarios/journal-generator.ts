@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import kafkajs, { Kafka, logLevel, type Message, Partitioners } from 'kafkajs'
-import type { Journal, Snapshot } from '../../../schemas/types.ts'
+import type { Journal } from '../../../schemas/types.ts'
 // Adds the compression to the client.
 import '../../../services/runtime/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
@@ -14,12 +14,6 @@ type Env = Readonly<Record<string, string>>
 export type JournalGenerator = {
   /** Appends entries until the journals of all tenants have this many in total. */
   readonly growTo: (entries: number) => Promise<void>
-  /**
-   * Does what `ledger` does with new entries: writes a snapshot of each wallet, and commits the
-   * entries as copied to ClickHouse, which they are not. For histories that would take `ledger`
-   * too long; no `ledger` may be running.
-   */
-  readonly replaceLedger: () => Promise<void>
   readonly tenants: readonly string[]
   readonly close: () => Promise<void>
 }
@@ -33,9 +27,6 @@ const BATCH_ENTRIES = 1_000
 /** Requests in flight: encoding, compression and the broker work at the same time. */
 const CONCURRENT_BATCHES = 4
 const REQUEST_TIMEOUT_MS = 30_000
-/** The group of `ledger` that copies the journal. */
-const COPY_GROUP = 'ledger'
-
 /** The terms in the reserve entry of a one-row job. */
 const TERMS = JSON.stringify({
   unitPriceMicros: String(PRICE),
@@ -68,7 +59,7 @@ export async function createJournalGenerator (
   { env, redis, tenants: count, prefix = 'journal' }:
   { env: Env, redis: Redis, tenants: number, prefix?: string }
 ): Promise<JournalGenerator> {
-  const topics = await connectTopics(env)
+  const journal = await connectJournal(env)
   const at = Date.now() - AGE_MS
   const wallets = Array.from({ length: count }, (_, index): Wallet =>
     ({ tenant: `org_${prefix}${index}.live`, seq: 0, amounts: ZERO_AMOUNTS }))
@@ -77,21 +68,15 @@ export async function createJournalGenerator (
     growTo: async entries => {
       // Odd, so that after the top-up each job has both of its entries.
       const perTenant = Math.floor(entries / count / 2) * 2 + 1
-      await topics.send('wallet.journal', newEntries(wallets, { perTenant, at }))
+      await journal.send(newEntries(wallets, { perTenant, at }))
       await writeWallets(redis, wallets)
     },
-    replaceLedger: async () => {
-      const ends = await topics.ends('wallet.journal')
-      const from = ends.map(({ high }) => Number(high))
-      await topics.send('wallet.snapshots', [wallets.map(wallet => snapshotOf(wallet, at, from))])
-      await topics.commit('wallet.journal', ends)
-    },
-    close: topics.close,
+    close: journal.close,
   }
 }
 
-/** Sends signed messages in compressed batches, some of them at the same time. */
-async function connectTopics (env: Env) {
+/** Sends signed entries in compressed batches, some of them at the same time. */
+async function connectJournal (env: Env) {
   const codec = createCodec(
     registrySource({ SCHEMA_REGISTRY_URL: env['SCHEMA_REGISTRY_URL'] ?? '' }))
   const mac = messageMacOf(env)
@@ -102,35 +87,27 @@ async function connectTopics (env: Env) {
     requestTimeout: REQUEST_TIMEOUT_MS,
   })
   const producer = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
-  const admin = kafka.admin()
-  await Promise.all([producer.connect(), admin.connect()])
-  type Topic = 'wallet.journal' | 'wallet.snapshots'
-  const messageOf = async (name: Topic, value: Journal | Snapshot): Promise<Message> => {
-    const [topic, key] = [topicName(name), value.tenant]
-    const headers = { tenant: value.tenant, ...'job' in value && { job: value.job } }
-    const bytes = await codec.encode(`${name}-value`, value)
-    const signed = mac.sign({ topic, key, value: bytes, headers })
+  await producer.connect()
+  const topic = topicName('wallet.journal')
+  const messageOf = async (entry: Journal): Promise<Message> => {
+    const { tenant: key, job } = entry
+    const bytes = await codec.encode('wallet.journal-value', entry)
+    const signed = mac.sign({ topic, key, value: bytes, headers: { tenant: key, job } })
     return { key, value: bytes, headers: { ...signed.headers } }
   }
   return {
-    send: async (name: Topic, batches: Iterable<readonly (Journal | Snapshot)[]>) => {
+    send: async (batches: Iterable<readonly Journal[]>) => {
       const iterator = batches[Symbol.iterator]()
       const work = async () => {
         for (let next = iterator.next(); next.done !== true; next = iterator.next()) {
-          const messages = await Promise.all(next.value.map(value => messageOf(name, value)))
+          const messages = await Promise.all(next.value.map(messageOf))
           const compression = kafkajs.CompressionTypes.ZSTD
-          await producer.send({ topic: topicName(name), messages, compression, acks: -1 })
+          await producer.send({ topic, messages, compression, acks: -1 })
         }
       }
       await Promise.all(Array.from({ length: CONCURRENT_BATCHES }, work))
     },
-    ends: async (name: Topic) => (await admin.fetchTopicOffsets(topicName(name)))
-      .toSorted((one, other) => one.partition - other.partition),
-    commit: async (name: Topic, ends: readonly { partition: number, high: string }[]) => {
-      const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }))
-      await admin.setOffsets({ groupId: COPY_GROUP, topic: topicName(name), partitions })
-    },
-    close: async () => { await Promise.all([producer.disconnect(), admin.disconnect()]) },
+    close: () => producer.disconnect(),
   }
 }
 
@@ -146,13 +123,6 @@ function * newEntries (
     batch = []
   }
   if (batch.length > 0) yield batch
-}
-
-function snapshotOf (
-  { tenant, seq, amounts }: Wallet, at: number, from: readonly number[]
-): Snapshot {
-  const posted = [{ id: 'topup:1', seq: 1, amountMicros: FUNDS }]
-  return { tenant, seq, at, ...amounts, open: [], posted, from: [...from] }
 }
 
 /** Applies the next entry of its journal to the wallet; returns the entry. */

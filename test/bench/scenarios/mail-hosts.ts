@@ -1,8 +1,7 @@
-import { connect, createServer, type Server, type Socket } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { freePort } from '../../../deploy/local/ports.ts'
 import type { Zone } from '../../support/mail/dns-server.ts'
-import type { RealMailServers, RealSoftware } from './real-mail-servers.ts'
 
 /** How the servers of one owner answer; times are those of the benchmark's faster clock. */
 export type HostWays = {
@@ -21,8 +20,6 @@ export type HostWays = {
   /** Every so many replies to recipients is a 451. */
   readonly failsEach?: number
   readonly pipelining?: true
-  /** A real server answers, in its own ways. */
-  readonly software?: RealSoftware | undefined
 }
 
 /** What the servers of an owner saw. */
@@ -42,7 +39,7 @@ export type MailHostServers = {
   readonly port: number
   readonly zones: Readonly<Record<string, Zone>>
   readonly seen: ReadonlyMap<string, Seen>
-  readonly reset: () => Promise<void>
+  readonly reset: () => void
   readonly stop: () => Promise<void>
 }
 
@@ -53,13 +50,8 @@ export const isMissing = (address: string): boolean => /\.n\d+@/.test(address)
 export const isFullMailbox = (address: string): boolean => /\.f\d+@/.test(address)
 const isMailbox = (address: string): boolean => /^(?:person\.\w\d+|postmaster)@/.test(address)
 
-/**
- * Servers of mail hosts, each with an address of its own in 127.0.0.0/8, at one port. What comes to
- * a host with a real server is counted and passed on.
- */
-export async function startMailHosts (
-  hosts: readonly HostWays[], real: RealMailServers
-): Promise<MailHostServers> {
+/** Servers of mail hosts, each with an address of its own in 127.0.0.0/8, at one port. */
+export async function startMailHosts (hosts: readonly HostWays[]): Promise<MailHostServers> {
   const port = await freePort()
   const zones: Record<string, Zone> = {}
   const seen = new Map<string, Seen>()
@@ -76,9 +68,7 @@ export async function startMailHosts (
       sockets.add(socket)
       socket.on('close', () => sockets.delete(socket))
       countSession(socket, figures)
-      const { software } = ways
-      if (software === undefined) serve(socket, { ways, figures, greylisted })
-      else relay(socket, figures, real.addressOf(software))
+      serve(socket, { ways, figures, greylisted })
     })
     await new Promise<void>(resolve => { server.listen(port, address, resolve) })
     servers.push(server)
@@ -87,8 +77,7 @@ export async function startMailHosts (
     port,
     zones,
     seen,
-    reset: async () => {
-      await real.restart()
+    reset: () => {
       for (const figures of seen.values()) {
         Object.assign(figures, unseen(), { running: figures.running })
       }
@@ -96,7 +85,6 @@ export async function startMailHosts (
     },
     stop: async () => {
       for (const socket of sockets) socket.destroy()
-      await real.stop()
       await Promise.all(servers.map(server =>
         new Promise<void>(resolve => { server.close(() => resolve()) })))
     },
@@ -130,23 +118,6 @@ function readLines (socket: Socket, onLine: (line: string) => void): void {
     rest = lines.pop() ?? ''
     for (const line of lines) onLine(line)
   })
-}
-
-/** Passes a session on to a real server. */
-function relay (
-  socket: Socket, figures: Seen, address: ReturnType<RealMailServers['addressOf']>
-): void {
-  const server = connect(address)
-  server.on('error', () => socket.destroy())
-  socket.on('close', () => server.destroy())
-  readLines(socket, line => {
-    if (/^RCPT/i.test(line)) countRecipient(figures, performance.now())
-  })
-  readLines(server, line => {
-    if (line.startsWith('421')) figures.refusals += 1
-  })
-  socket.pipe(server)
-  server.pipe(socket)
 }
 
 type Serving = {

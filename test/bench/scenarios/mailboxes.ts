@@ -1,6 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
-import { buildPeer } from '../../accuracy/servers/install.ts'
-import { PEER_RESOLVER, peerName, runPeer } from '../../accuracy/servers/peers.ts'
 import { startDnsServer } from '../../support/mail/dns-server.ts'
 import { policyAt } from '../../support/mail/owner-policies.ts'
 import { type BenchStack, withServices } from '../services.ts'
@@ -10,62 +7,6 @@ import { usageSince, usagesOf } from '../usage.ts'
 import {
   type HostWays, isFullMailbox, isMissing, type MailHostServers, startMailHosts,
 } from './mail-hosts.ts'
-import { RealMailServers, type RealSoftware } from './real-mail-servers.ts'
-
-/** Verdicts against the truth. */
-type Verdicts = {
-  readonly rightPercent: number
-  readonly falseInvalid: number
-  readonly falseValid: number
-  readonly unknown: number
-}
-
-/** A list at one number of `verify` processes. */
-type ListFigures = Verdicts & {
-  readonly processes: number
-  readonly rows: number
-  readonly seconds: number
-  /** Until half of the rows had their verdicts. */
-  readonly halfSeconds: number
-  /** The time that the owners' limits alone take. */
-  readonly lowerBoundSeconds: number
-  readonly cpuSecondsPer1000: number
-  readonly owners: readonly OwnerFigures[]
-  readonly servers: readonly ServerFigures[]
-}
-
-/** The rows at servers of one kind; the large owners are scripted. */
-type ServerFigures = Verdicts & {
-  readonly server: 'scripted' | RealSoftware
-  readonly rows: number
-  readonly sessionsPer1000: number
-}
-
-type OwnerFigures = {
-  readonly owner: string
-  readonly rows: number
-  readonly sessionsPer1000: number
-  readonly mostSessions: number
-  readonly policySessions: number
-  readonly mostAMinute: number
-  readonly policyAMinute: number
-  /** How often the owner said that there were too many. */
-  readonly refusals: number
-}
-
-/** The same list by another product, which asks again what is unknown, three times at most. */
-type PeerFigures = Verdicts & {
-  readonly name: string
-  readonly rows: number
-  readonly seconds: number
-  readonly sessionsPer1000: number
-  readonly refusals: number
-}
-
-export type MailboxFigures = {
-  readonly lists: readonly ListFigures[]
-  readonly peer?: PeerFigures
-}
 
 /** Rates are ten times those of the policies, so that a list takes minutes instead of an hour. */
 const RATE_PERCENT = 1_000
@@ -76,11 +17,8 @@ const DOMAINS = 1_000
 const GREYLIST_MS = 10_000
 const LIMITS = { sessions: 2, sessionsAMinute: 60, ratePercent: RATE_PERCENT }
 
-/**
- * Three large owners with limits near those of their policies, and small hosts of all kinds. One of
- * five small hosts has a real server.
- */
-function hostsOf (real: readonly RealSoftware[]): readonly HostWays[] {
+/** Three large owners with limits near those of their policies, and small hosts of all kinds. */
+function listHosts (): readonly HostWays[] {
   const large = (owner: string, exchange: string, domains: readonly string[]): HostWays => {
     const { sessions, recipientsAMinute: { most } } =
       policyAt(domains[0] ?? '', exchange, LIMITS)
@@ -95,27 +33,20 @@ function hostsOf (real: readonly RealSoftware[]): readonly HostWays[] {
       pipelining: true,
     }
   }
-  const small = Array.from({ length: SMALL_HOSTS }, (_, host): HostWays => {
-    const software = host % 5 === 4 ? real[Math.floor(host / 5) % real.length] : undefined
-    const common = {
-      owner: `host-${host}.net`,
-      exchange: `mx.host-${host}.net`,
-      domains: Array.from({ length: DOMAINS / SMALL_HOSTS }, (_unused, number) =>
-        `firm-${host}-${number}.net`),
-      sessions: 10,
-      recipientsAMinute: Infinity,
-      recipientsASession: host % 7 === 0 ? 5 : 100,
-    }
-    if (software !== undefined) return { ...common, software }
-    return {
-      ...common,
-      ...host % 5 === 0 && { greylistMs: GREYLIST_MS },
-      ...host % 11 === 0 && { catchAll: true },
-      ...host % 13 === 0 && { tarpitMs: 300 },
-      ...host % 17 === 0 && { failsEach: 9 },
-      ...host % 2 === 0 && { pipelining: true },
-    }
-  })
+  const small = Array.from({ length: SMALL_HOSTS }, (_, host): HostWays => ({
+    owner: `host-${host}.net`,
+    exchange: `mx.host-${host}.net`,
+    domains: Array.from({ length: DOMAINS / SMALL_HOSTS }, (_unused, number) =>
+      `firm-${host}-${number}.net`),
+    sessions: 10,
+    recipientsAMinute: Infinity,
+    recipientsASession: host % 7 === 0 ? 5 : 100,
+    ...host % 5 === 0 && { greylistMs: GREYLIST_MS },
+    ...host % 11 === 0 && { catchAll: true },
+    ...host % 13 === 0 && { tarpitMs: 300 },
+    ...host % 17 === 0 && { failsEach: 9 },
+    ...host % 2 === 0 && { pipelining: true },
+  }))
   return [
     large('google', 'gmail-smtp-in.l.google.com', ['gmail.com']),
     large('microsoft-consumer', 'outlook-com.olc.protection.outlook.com', ['outlook.com']),
@@ -151,10 +82,9 @@ export async function measureMailboxes (
   { rows, log, overrides }: Pick<BenchContext, 'rows' | 'log'> & {
     readonly overrides: Readonly<Record<string, string>>
   }
-): Promise<MailboxFigures> {
-  const real = await RealMailServers.install(log)
-  const ways = hostsOf(real.software)
-  const servers = await startMailHosts(ways, real)
+): Promise<{ readonly lists: readonly ListFigures[] }> {
+  const ways = listHosts()
+  const servers = await startMailHosts(ways)
   const dns = await startDnsServer(servers.zones)
   const lists: ListFigures[] = []
   try {
@@ -175,13 +105,7 @@ export async function measureMailboxes (
         stack, { scale: { verify: count }, processes: APART, overrides: more },
         context => measureList({ ...context, rows, log }, { count, ways, servers })))
     }
-    // The other product needs what this machine may not have: cargo, port 53.
-    const peer = await measurePeer({ inputs: addressesOf(rows), ways }, servers, log)
-      .catch((error: unknown) => {
-        log(`!! mailboxes: ${peerName()} could not be measured: ${String(error)}`)
-        return undefined
-      })
-    return { lists, ...peer && { peer } }
+    return { lists }
   } finally {
     await dns.stop()
     await servers.stop()
@@ -194,11 +118,14 @@ type List = {
   readonly servers: MailHostServers
 }
 
+type ListFigures = Awaited<ReturnType<typeof measureList>>
+
+/** The figures of a list at one number of `verify` processes. */
 async function measureList (
   { client, services, rows, log }: Pick<BenchContext, 'client' | 'services' | 'rows' | 'log'>,
   { count, ways, servers }: List
-): Promise<ListFigures> {
-  await servers.reset()
+) {
+  servers.reset()
   const inputs = addressesOf(rows)
   const verifiers = () => services.list().filter(({ name }) => name.startsWith('verify'))
   const before = usagesOf(verifiers())
@@ -224,7 +151,9 @@ async function measureList (
     processes: count,
     rows,
     seconds,
+    /** Until half of the rows had their verdicts. */
     halfSeconds: Math.min(seconds, (halfMs - startedMs) / 1_000),
+    /** The time that the owners' limits alone take. */
     lowerBoundSeconds: Math.max(...ownersOf(inputs, ways).map(({ owner, rows: own }) =>
       60 * own / Math.min(policyAMinute(owner, ways),
         ways.find(it => it.owner === owner)?.recipientsAMinute ?? Infinity))),
@@ -241,29 +170,11 @@ async function measureList (
         policySessions: policyFor(host).sessions,
         mostAMinute: seen?.mostAMinute ?? 0,
         policyAMinute: policyAMinute(owner, ways),
+        /** How often the owner said that there were too many. */
         refusals: seen?.refusals ?? 0,
       }
     }),
-    servers: serverFigures(statuses, { inputs, ways }, servers),
   }
-}
-
-/** How the list went by what answers. */
-function serverFigures (
-  statuses: ReadonlyMap<string, string>, { inputs, ways }: JudgedList, { seen }: MailHostServers
-): readonly ServerFigures[] {
-  const hosts = Map.groupBy(ways, ({ software }) => software ?? 'scripted')
-  return [...hosts].map(([server, some]) => {
-    const domains = new Set(some.flatMap(host => host.domains))
-    const own = inputs.filter(input => domains.has(domainIn(input)))
-    const sessions = some.reduce((sum, { owner }) => sum + (seen.get(owner)?.sessions ?? 0), 0)
-    return {
-      server,
-      rows: own.length,
-      ...judgeAll(statuses, { inputs: own, ways: some }),
-      sessionsPer1000: 1_000 * sessions / own.length,
-    }
-  })
 }
 
 const domainIn = (address: string) => address.slice(address.indexOf('@') + 1)
@@ -309,16 +220,13 @@ type JudgedList = { readonly inputs: readonly string[], readonly ways: readonly 
 /** Compares verdicts with the truth. */
 function judgeAll (
   statuses: ReadonlyMap<string, string>, { inputs, ways }: JudgedList
-): Verdicts {
+) {
   const catchAlls = new Set(ways.flatMap(({ catchAll, domains }) => catchAll ? domains : []))
-  // OpenSMTPD knows no full mailboxes.
-  const neverFull = new Set(ways.flatMap(({ software, domains }) =>
-    software === 'OpenSMTPD' ? domains : []))
   const counts = { right: 0, falseInvalid: 0, falseValid: 0, unknown: 0 }
   for (const input of inputs) {
     const status = statuses.get(input) ?? 'unknown'
     const isCatchAll = catchAlls.has(domainIn(input))
-    const expected = isCatchAll || (isFullMailbox(input) && !neverFull.has(domainIn(input)))
+    const expected = isCatchAll || isFullMailbox(input)
       ? 'risky'
       : isMissing(input) ? 'invalid' : 'valid'
     if (status === expected) counts.right += 1
@@ -328,41 +236,4 @@ function judgeAll (
   }
   const { right, ...others } = counts
   return { rightPercent: 100 * right / inputs.length, ...others }
-}
-
-const PEER_CHECKS = 3
-
-/** Asks check-if-email-exists for the list, with the settings that its documents recommend. */
-async function measurePeer (
-  { inputs, ways }: JudgedList, servers: MailHostServers, log: (line: string) => void
-): Promise<PeerFigures> {
-  log(`mailboxes: ${peerName()}`)
-  await servers.reset()
-  const program = await buildPeer(log)
-  const dns = await startDnsServer(servers.zones, PEER_RESOLVER)
-  const statuses = new Map<string, string>()
-  const startedMs = performance.now()
-  try {
-    let open = inputs
-    for (let check = 0; check < PEER_CHECKS && open.length > 0; check++) {
-      if (check > 0) await delay(GREYLIST_MS)
-      for (const [address, status] of await runPeer(program, servers.port, open)) {
-        statuses.set(address, status)
-      }
-      open = open.filter(address => statuses.get(address) === 'unknown')
-    }
-  } finally {
-    await dns.stop()
-  }
-  const seen = [...servers.seen.values()]
-  const sum = (of: (figures: typeof seen[number]) => number) =>
-    seen.reduce((total, figures) => total + of(figures), 0)
-  return {
-    name: peerName(),
-    rows: inputs.length,
-    seconds: (performance.now() - startedMs) / 1_000,
-    ...judgeAll(statuses, { inputs, ways }),
-    sessionsPer1000: 1_000 * sum(({ sessions }) => sessions) / inputs.length,
-    refusals: sum(({ refusals }) => refusals),
-  }
 }

@@ -46,16 +46,10 @@ export type RecoveryOptions = {
 const MIN_ENTRIES = 10_000
 const MAX_TENANTS = 10_000
 const OPEN_JOBS = 100
-/** Longer journals would take `ledger` too long to copy and to take snapshots of. */
-const MAX_COPIED_ENTRIES = 1_000_000
 const ENTRIES_PER_JOB = 2
 /** More frequent than the defaults: waiting for snapshots takes most of the time. */
 const FREQUENT_SNAPSHOTS = { SNAPSHOT_EVERY_MS: '2000', SNAPSHOT_BEHIND_MS: '0' }
-/** By then a ledger with the default settings has a snapshot of all earlier entries. */
-const SNAPSHOT_LATENCY_MS = 120_000
 const RETRY_EVERY_MS = 50
-/** By then, a new leader has ended its initial work and its first snapshots. */
-const LEADER_START_MS = 40_000
 const POLL_EVERY_MS = 200
 const IDLE_POLLS = 5
 
@@ -79,26 +73,20 @@ export async function measureRecovery (stack: BenchStack, options: RecoveryOptio
   return await withEnvironment(stack, options, async environment => {
     const tenants = environment.journals.tenants.length
     const sizes = stepsTo(options.entries)
-    const copied = sizes.filter(size => size === sizes[0] || size <= MAX_COPIED_ENTRIES)
     const { bytesPerJob, ...killed } = await withServices(
       environment, { ...options.overrides, ...FREQUENT_SNAPSHOTS },
-      running => measureKills(running, copied, options))
+      running => measureKills(running, sizes, options))
     const last = killed.steps.at(-1) as RecoveryStep
     const { dataLoss, idlePercent } = await withServices(environment, options.overrides,
       running => measureDataLoss(running, options))
-    const afterKill = [...killed.steps]
-    for (const entries of sizes.slice(copied.length)) {
-      const timing = await measureLongJournals(environment, entries - last.realEntries, options)
-      afterKill.push({ ...last, entries, ...timing })
-    }
     return {
       /** After kills without data loss, with increasing lengths of the journals. */
-      afterKill,
+      afterKill: killed.steps,
       /** After the deletion of all files of the state Redis, beside `openJobs` running jobs. */
       afterDataLoss: { ...last, ...dataLoss },
       openJobs: OPEN_JOBS,
       /** Of `ledger`, the highest of all steps. */
-      peakMb: Math.max(...[...afterKill, dataLoss].map(step => step.peakMb)),
+      peakMb: Math.max(...[...killed.steps, dataLoss].map(step => step.peakMb)),
       /** CPU of `ledger` with this many tenants without any load, in percent of one core. */
       idlePercent,
       idleTenants: 2 * tenants,
@@ -145,20 +133,6 @@ async function measureDataLoss (
   return { dataLoss, idlePercent: await measureIdleLedger(running) }
 }
 
-/** A kill with journals that would take `ledger` too long to copy and to take snapshots of. */
-async function measureLongJournals (
-  environment: Environment, entries: number, { overrides, log }: RecoveryOptions
-): Promise<Timing> {
-  const { journals } = environment
-  log(`recovery: journals of ${journals.tenants.length} tenants with ${entries} generated entries`)
-  await journals.growTo(entries)
-  await journals.replaceLedger()
-  return await withServices(environment, overrides, async running => {
-    await delay(LEADER_START_MS)
-    return await restartRedis(running)
-  })
-}
-
 /**
  * CPU of an idle `ledger` with twice as many tenants; the additional ones have only a top-up. It is
  * idle once it has a snapshot of them, which it takes when their entries are a minute old.
@@ -172,13 +146,9 @@ async function measureIdleLedger (running: Running): Promise<number> {
     await added.growTo(tenants.length)
     const journals = { ...added, tenants: [...tenants, ...added.tenants] }
     await restartRedis({ ...running, journals })
-    // Longer journals get snapshots from the generator, which has none of the real jobs.
-    const covered = delay(SNAPSHOT_LATENCY_MS)
     while (await countSnapshots(services) < all) await delay(POLL_EVERY_MS)
     await waitUntilStored(services)
-    const idlePercent = await measureIdleCpu(ledgersOf(services))
-    await covered
-    return idlePercent
+    return await measureIdleCpu(ledgersOf(services))
   } finally {
     await added.close()
   }
