@@ -187,6 +187,5 @@ export const SUITES: readonly Suite[] = [
   vitest('pods', 'full', 8, 600, {
     files: ['test/pods/**/*.test.ts'], tools: ['control-plane', 'helm', 'container-engine'],
   }),
-  program('drill', 'full', 180, ['node', 'test/faults/drill/main.ts']),
   program('all-faults', 'full', 3_600, ['node', 'test/faults/main.ts'], { tools: ['toxiproxy'] }),
 ]

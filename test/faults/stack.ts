@@ -99,8 +99,6 @@ export type StackOptions = {
    * an append-only file.
    */
   readonly managed?: boolean
-  /** Further variables of the environment of parts, by their names. */
-  readonly envOfParts?: Readonly<Record<string, Readonly<Record<string, string>>>>
 }
 
 /** Each write is on disk before its answer, as in production. */
@@ -111,10 +109,8 @@ const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always']
  * schemas and tables, in a folder that is removed at its end.
  */
 export async function openStack (
-  {
-    disks = {}, brokers = 1, secure = false, cells: hasCells = false, managed = false,
-    envOfParts = {},
-  }: StackOptions = {}
+  { disks = {}, brokers = 1, secure = false, cells: hasCells = false, managed = false }:
+  StackOptions = {}
 ) {
   const dataDir = newFolder('verification-jobs-faults-')
   for (const [folder, megabytes] of Object.entries(disks)) {
@@ -129,8 +125,7 @@ export async function openStack (
   const tokens = managed ? await startTokenProvider(TOKEN_CLIENT) : undefined
   const { addresses, env: settings, envByStage, specs } =
     await describe(dataDir, brokers, cells?.url, tokens)
-  const parts = specs.map(spec =>
-    createPart({ ...spec, env: { ...spec.env, ...envOfParts[spec.name] } }))
+  const parts = specs.map(createPart)
   const close = async () => {
     await Promise.all([...parts.map(part => part.down()), cells?.stop()])
     tokens?.close()

@@ -1,15 +1,11 @@
-import { cpSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { readdirSync, statSync, truncateSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
-import { jobRedisKeys } from '../../../services/jobs/job-record.ts'
 import { createOutbox } from '../../../services/money/wallet.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { connectRedis, type RedisClient } from '../../../services/runtime/platform/redis.ts'
-import { withWorkspace } from '../../../services/admin/deps.ts'
 import { emptyFolder } from '../../support/folder.ts'
-import { startWatchedRedis, type WatchedRedis } from '../../support/redis/sentinel.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
-import { openStack, type FaultStack } from '../stack.ts'
 import { poll } from '../poll.ts'
 
 const RECOVER_MS = 15_000
@@ -18,10 +14,7 @@ const WITHIN_MS = 60_000
 const tenantOfScene = ({ orgId }: Scene) => tenantOf(orgId, 'live')
 const filesOf = ({ environment }: Scene) => `${environment.stack.dataDir}/redis-state`
 
-/**
- * Asks the state Redis, the one that Sentinel names, again and again, past an outage, until the
- * answer is what is waited for.
- */
+/** Asks the state Redis again and again, past an outage, until the answer is as expected. */
 async function untilRedis<T> (
   { environment }: Scene, read: (redis: RedisClient) => Promise<T | undefined>
 ): Promise<T | undefined> {
@@ -95,41 +88,6 @@ async function outputOf (scene: Scene, recoveryMs: readonly number[]): Promise<I
   }
 }
 
-/** Tops up always under the same id, so that only the first time adds anything. */
-const topUp = (scene: Scene) => withWorkspace(scene.environment.stack.env, ({ wallet }) =>
-  wallet.topUp(tenantOfScene(scene),
-    { id: `topup:${scene.seed}`, amountMicros: 5_000, reason: 'lost with Redis' }))
-
-/** Repeats a top-up; a breach when the first one is forgotten. */
-async function topUpAgain (scene: Scene): Promise<readonly string[]> {
-  const { kind } = await topUp(scene)
-  return kind === 'known' ? [] : [`a top-up that was posted was ${kind} again`]
-}
-
-const oldFile: Fault = {
-  name: 'redis-old-file',
-  kind: 'store',
-  about: 'the state Redis comes back with a file from before the last jobs and a top-up',
-  recoverWithinMs: RECOVER_MS,
-  inject: async scene => {
-    const { environment: { stack }, load, full } = scene
-    await untilShipped(scene)
-    const old = `${stack.dataDir}/old-redis-state`
-    cpSync(filesOf(scene), old, { recursive: true })
-    await topUp(scene)
-    await load.untilEnded(full ? 12 : 3)
-    await untilShipped(scene)
-    const recoveryMs = await lose(scene, () => restart(scene, files => {
-      emptyFolder(files)
-      cpSync(old, files, { recursive: true })
-    }))
-    rmSync(old, { recursive: true })
-    const doubled = await topUpAgain(scene)
-    const output = await outputOf(scene, [recoveryMs])
-    return { ...output, breaches: [...output.breaches ?? [], ...doubled] }
-  },
-}
-
 /** The files Redis appends to, with their sizes. */
 function sizesOf (files: string): ReadonlyMap<string, number> {
   const folder = `${files}/appendonlydir`
@@ -170,54 +128,5 @@ const allLost: Fault = {
   },
 }
 
-/** The state Redis of the environment under test; a scenario runs alone. */
-let watched: WatchedRedis
-
-/** Sentinel names the state Redis to its services; the one of the stack itself is left unused. */
-async function openWatchedStack (): Promise<FaultStack> {
-  const redis = watched = await startWatchedRedis()
-  try {
-    const stack = await openStack()
-    return {
-      ...stack,
-      env: { ...stack.env, REDIS_STATE_URL: redis.url },
-      close: async () => {
-        await stack.close()
-        await redis.stop()
-      },
-    }
-  } catch (error) {
-    await redis.stop()
-    throw error
-  }
-}
-
-const promoted: Fault = {
-  name: 'redis-promoted',
-  kind: 'store',
-  about: 'Sentinel promotes a replica of the state Redis that lacks the last jobs and a top-up',
-  recoverWithinMs: 2 * RECOVER_MS,
-  stack: openWatchedStack,
-  inject: async scene => {
-    const { load, log, full } = scene
-    watched.cutReplica()
-    const cutMs = Date.now()
-    await topUp(scene)
-    await load.untilEnded(full ? 12 : 3)
-    await untilShipped(scene)
-    const lacked = log.promised.filter(({ id, acceptedAtMs }) =>
-      acceptedAtMs > cutMs && !watched.isReplicated(jobRedisKeys(tenantOfScene(scene), id).job))
-    const recoveryMs = await lose(scene, watched.loseMaster)
-    const doubled = await topUpAgain(scene)
-    const { note, breaches = [] } = await outputOf(scene, [recoveryMs])
-    return {
-      injected: lacked.length,
-      recoveryMs: [recoveryMs],
-      note: `counted in accepted jobs that the replica lacked, ${note}`,
-      breaches: [...breaches, ...doubled],
-    }
-  },
-}
-
 /** Redis comes back, and not with all that it had. */
-export const lostRedis: readonly Fault[] = [oldFile, lostTail, allLost, promoted]
+export const lostRedis: readonly Fault[] = [lostTail, allLost]

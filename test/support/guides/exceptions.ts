@@ -28,7 +28,7 @@ const EXCEPTIONS: Readonly<Record<string, readonly (readonly [begins: string, wh
   'deploy/docs/recovery.md': [
     ['export BACKUP_TO=', 'test/integration/backup.test.ts runs it on a file'],
     ['RESTORE DATABASE', 'test/integration/backup.test.ts runs it on a file'],
-    ['npm run drill', 'starts a stack of its own: the suite drill of npm run test:full runs it'],
+    ['npm run drill', 'starts its own stacks: the suite all-faults of npm run test:full runs it'],
   ],
   'deploy/docs/dependencies.md': [
     ['npm run lists', 'asks the registry: test/unit/deploy/email-lists.test.ts gives it packages'],

@@ -6,8 +6,6 @@ import { retry } from '../../../services/runtime/platform/retry.ts'
 import { startRedis, startRedisServer, type RedisServer } from './server.ts'
 import { newFolder } from '../folder.ts'
 
-export type WatchedRedis = Awaited<ReturnType<typeof startWatchedRedis>>
-
 const GROUP = 'state'
 /** Minutes: what is not so by then never will be. */
 const UNTIL_TRIES = 2_000
