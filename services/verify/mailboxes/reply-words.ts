@@ -286,7 +286,7 @@ export const SENDER = [
   '(sender|senders|mailfrom|originator|originating|return path|reverse path|backscatter)',
   'mail from', 'from (address|addr|domain|header|field|line|your)', 'envelope (from|sender)',
   'null (address|sender|return)', 'sending (user|account|address|mailbox)',
-  '(outgoing|outbound)',
+  '(outgoing|outbound|outbounds|submission)',
   '(account|mailbox) or domain may', '(reply|return|bounce) [to] (address|mailbox)', '(callout|' +
     'callback|call back)', 'bounce attack*',
   '(expediteur*|emetteur*|absender*|remitente*|remetente*|mittente*|nadawc*|afzender*|' +
@@ -356,7 +356,8 @@ export const POLICY = [
   '(greylist*|graylist*|whitelist*|allowlist*|safelist|challenge|administrative)',
   '(rate|rates|ratelimit*|throttl*|frequen*|excessive*|flood*|volume|hourly|daily)',
   'too (many|much|fast|frequent|frequently|quickly|often)', '(limit|limits|limited|limiting)',
-  'access (denied|refused|restricted|rejected)',
+  // QQ has a slip of the pen.
+  'access (denied|denined|refused|restricted|rejected)',
   '{dont} (accept|want) .. (delivery|this|your) [of] [this|your] {message}', 'will not accept',
   'not (allowed|permitted|allow)', 'denied',
   '(command|connection|connections|request|transaction|session) (denied|refused|rejected)',
@@ -379,7 +380,7 @@ export const FORM = [
 export const ELSE = [
   '{message} (to|for) .. {mailbox} [{be}|has] (deleted|expired|moved|removed|frozen|archived)',
   'unknown (error|reason|problem|host|network|command|issue|ip|option|extension|failure|status)',
-  '(error|reason|cause) [is] unknown',
+  '(error|reason|cause|host) [is] unknown',
   '(server|store|database|service|directory|backend|cluster|verification|lookup|query) [{be}] ' +
     '(not|un|temporarily) (available|reachable|responding)',
   '(server|store|database|service|directory|backend) [{be}] (unavailable|down|offline|unreachable)',
@@ -453,14 +454,15 @@ export const NOT_STORAGE = [
     'αριθμος|jumlah|broj)', 'so nguoi',
   '数量', '數量', '人数', '人數', '过多', '数が', '每日', '頻率', '权限', '權限',
   '长度', '長度', '수 초과', '수가', '권한',
-  'quota (check failed|lookup|service unavailable)',
+  '(greylist*|graylist*)', 'quota (check failed|lookup|service unavailable)',
   '(ip|client|host|bandwidth|traffic|api|license*|licence*)', 'receiving (limit*|rate|quota)',
   '(connection|bounce|login|send) (limit|quota)', '(number|count|rate) of', '发送', '频率',
   '(envio|invio|envois|versand*)',
   'quota (of|for) ~ (recipients|messages|mails|bounces|connections|senders)', 'full (name|' +
     'address|hostname|domain|email|qualified)',
-  '(daily|hourly|relay|relaying|outgoing|outbound|rate|sending|sent|sender|connections|sessions|' +
-    'throttl*|header|headers|hop|hops|attachment*|frequency|concurrent|unauthenticated)',
+  '(daily|hourly|relay|relaying|outgoing|outbound|submission|rate|sending|sent|sender|' +
+    'connections|sessions|throttl*|header|headers|hop|hops|attachment*|frequency|concurrent|' +
+    'unauthenticated)',
   'per (hour|day|minute|second|connection|session)', 'recipients [{be}] (over|exceed*)', '(you|' +
     'you have|youve) (reached|exceeded)', 'you are over',
   '(message|messages|recipients|rcpt) (rate|count|limit|quota)', 'recipient (rate|count|' +
@@ -477,7 +479,9 @@ export const NOT_STORAGE = [
 export const FULL = [
   '{holder} ~ {size} ~ {used}', '{holder} ~ {used} ~ {size}', '{size} ~ {used} ~ {holder}',
   '{used} ~ {size} ~ {holder}',
-  '{holder} [{be}|has] [{now}|become|grown|too|almost] ({used}|filled|overfilled)',
+  '{holder} [{be}|has] [{now}|become|grown|too|almost] (exceed*|reached|reaches|' +
+    'over|full|exhausted|used up|depleted|consumed|overflow*|overdrawn|overrun|too large|too big|' +
+    'filled|overfilled)',
   '(mailboxfull|mailbox size)',
   '(mailbox|storage|inbox|space|disk) limit [{be}] ({used}|hit)', '(no|enough) room .. {holder}',
   '{holder} ~ {dont} (hold|store|take) [any] more',
@@ -646,7 +650,7 @@ export const NO_MAIL = [
 /** A mailbox that is there and accepts some mail. */
 export const CHOOSY = [
   'for (outside|external|internet) [use|mail|email|senders]', '(allow|allowed|safe|white) list',
-  'allowed recipient*', 'closed for posting',
+  'allowed recipient*', 'closed for posting', 'closed [mailing] (list|group)',
   // Mail from outside.
   '(extern*|ausserhalb|exterieur*|estern*|zewnetrzn*|извне|внешн*|зовнішн*|ulkois*|ulkopuol*|luar)',
   '(dis kaynak*|ben ngoai)', '外部', '外域', '陌生',
@@ -660,7 +664,8 @@ export const CHOOSY = [
   '(accept|accepts|accepting|want|wish*) [to receive|any] (bounces|bounce|external|outside|' +
     'unverified|internet|attachments|html|anonymous|null|such|your|this)',
   '(from|by|to) (outside|external|anonymous|unverified|authenticated|internal|the outside)',
-  '{mailbox} (only|prefers|preferences|policy|rules|settings)', '(user|recipient) (rules|filter)',
+  '{mailbox} (only|prefers|preferences|policy|rules|settings|reject|rejects)',
+  '(user|recipient) (rules|filter)',
 ]
 
 /** A mailbox that is there and gets more mail than it may. */
