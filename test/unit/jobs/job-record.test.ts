@@ -28,12 +28,6 @@ describe('a record', () => {
     expect(parseJob(job.tenant, found)).toEqual(job)
   })
 
-  it('of an older release has no verdicts', () => {
-    const older = Object.fromEntries(
-      Object.entries(toFields(pairs)).filter(([name]) => name !== 'verdicts'))
-    expect(parseJob(job.tenant, older)).toEqual({ ...job, verdicts: {} })
-  })
-
   it('with a count that is no number is an error', () => {
     expect(() => parseJob('t', toFields([...pairs, 'totalRows', '1e+14'])))
       .toThrow('not a safe integer')
