@@ -79,7 +79,7 @@ type Language = {
   /** What is said of a mailbox that does not exist or is closed; `before` right before its name. */
   readonly gone: string
   readonly before?: string
-  /** What is said of a mailbox without room, and of anything beyond its limit. */
+  /** What is said of a mailbox without room, and what of anything beyond its limit. */
   readonly full: string
   readonly exceeded?: string
   /** What has a limit that only mailboxes have. */
@@ -176,7 +176,7 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     gone: 'ei ole|ei loydy|ei loytynyt|tuntematon|tuntemattomia|poistettu|suljettu',
     full: 'taynna',
     exceeded: 'ylitetty|ylittynyt',
-    room: 'tallennustila*|levytila*|kiintio',
+    room: 'tallennustila*|kiintio',
   },
   Hungarian: {
     mailbox: 'felhasznalo*|cimzett*|postafiok*|fiok|cim',
@@ -213,7 +213,7 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
       'немає|немає такого|невідом*|няма такъв|няма',
     full: 'переполн*|заполнен*|полон|полна|переповнен*|пълна|препълнен*',
     exceeded: 'превыш*|перевищ*|исчерпан*',
-    room: 'квот*|места',
+    room: 'квот*',
   },
   Greek: {
     mailbox: 'χρηστης|χρηστη|παραληπτης|παραληπτη|λογαριασμος|διευθυνση|γραμματοκιβωτιο',
@@ -234,7 +234,7 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
       'tidak terdaftar|tidak dijumpai',
     before: 'tidak ada|tidak ditemukan',
     full: 'penuh',
-    room: 'kuota|ruang',
+    room: 'kuota',
   },
   Hebrew: {
     mailbox: 'המשתמש|משתמש|הנמען|נמען|תיבת|תיבה|התיבה|החשבון|חשבון|הכתובת|כתובת',
@@ -269,7 +269,7 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     before: '존재하지 않는|없는|알 수 없는|잘못된|유효하지 않은',
     full: '가득|꽉',
     exceeded: '초과|부족',
-    room: '용량|공간',
+    room: '용량',
   },
   Thai: {
     mailbox: 'ผู้ใช้|ผู้รับ|บัญชี|ที่อยู่|กล่องจดหมาย',
@@ -497,7 +497,7 @@ export const FULL = [
 /** The mailbox has no room: no limit of what is sent is meant, even if one is named. */
 export const NO_ROOM = [
   '{holder} ~ (full|overfull|overquota|overfilled)', '(full|overfull) {holder}',
-  '(邮箱|郵箱|信箱|空间|空間) (满|滿)',
+  '(邮箱|郵箱|信箱) (满|滿)',
   ...sayIn(({ mailbox, full, exceeded = full, room }) => [
     `(${mailbox}) ~ (${full})`,
     ...room === undefined
